@@ -70,13 +70,14 @@ def pipeline(
     composites: tuple[str, ...] = (),
     narrow_weights: bool = False,
     first: str = "",
+    ordered_sums: bool = False,
 ) -> Pipeline:
     """The passes of a compilation. Attention and windows are kept whole because kernel printers take them so; convolutions become
     channels-last.
 
     layouts: the back end's passes at `Point.LAYOUT`. first: its passes before composites are decomposed. composites:
     further composites that it has kernels for. narrow_weights: its kernels read weights of a few bits as they are
-    stored."""
+    stored. ordered_sums: sums keep the order of the program, and memory does not grow."""
     kept = "+".join(("attention", "windows", *composites, *(["block_dot"] if narrow_weights else [])))
     # deep trees apart, where all trees of an op are walked as deep as the deepest
     trees = "" if "tree_leaves" in composites else "split_trees"
@@ -87,6 +88,7 @@ def pipeline(
         first,
         trees,
         f"decompose{{keep={kept}}},simplify",
+        "" if ordered_sums else "loop_sums",
         "crop_taps,gradient_taps,channels_first",
         "layout,simplify",
         layouts,

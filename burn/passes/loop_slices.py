@@ -15,11 +15,10 @@ from burn.dialect.compose import part, reshape
 from burn.dialect.control import Loop
 from burn.dialect.dims import Dim, at_most, dim_max, dim_min, non_negative, symbol
 from burn.dialect.indexing import Gather
+from burn.dialect.loops import body, linear, most_iterations
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, erase_dead, integers, op_of
-from burn.dialect.shape import DimValues
+from burn.dialect.query import blocks, erase_dead
 from burn.dialect.types import type_of
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -45,7 +44,7 @@ class LoopSlices:
 
 def _rewritten(loop: Loop, name: str) -> int:
     """Replaces the gathers of a loop's body that read at its counter; returns how many."""
-    block, trips = loop.operation.regions[0].blocks[0], _most(loop)
+    block, trips = body(loop), most_iterations(loop)
     if trips is None:
         return 0
     counter, found = block.arguments[0], 0
@@ -69,20 +68,10 @@ def _rewritten(loop: Loop, name: str) -> int:
     return found
 
 
-def _most(loop: Loop) -> Dim | None:
-    """An upper bound of a loop's iterations."""
-    own = set(loop.symbols)
-    for result in list(loop.operation.results)[len(loop.args[2]) :]:
-        length = type_of(result).shape[0]
-        if str(length) not in own:
-            return length
-    return None if loop.trips is None else _constant(loop.trips)
-
-
 def _start(index: ir.Value, counter: ir.Value, trips: Dim, size: Dim, iteration: Dim) -> Dim | None:
     """The element of an axis that an index names in an iteration, if it is the counter plus a number, or a number minus the
     counter. It is never beyond the axis. Bounds that always hold are part of it: checks and 64-bit indices are left out."""
-    found = _linear(index, counter)
+    found = linear(index, counter)
     if found is None or found[0] == 0:
         return None
     rises, offset = found[0] > 0, found[1]
@@ -91,29 +80,3 @@ def _start(index: ir.Value, counter: ir.Value, trips: Dim, size: Dim, iteration:
     if not rises and at_most(offset + 1, size) and at_most(trips, offset + 1):
         return dim_max(offset - iteration, 0)
     return None
-
-
-def _linear(index: ir.Value, counter: ir.Value) -> tuple[int, Dim] | None:
-    """The factor, 1, 0 or -1, of the counter in an index, and the number added to it."""
-    if index == counter:
-        return 1, 0
-    if (number := _constant(index)) is not None:
-        return 0, number
-    op = op_of(index)
-    if op is None or op.OP_NAME not in ("add", "sub"):
-        return None
-    lhs, rhs = _linear(op.lhs, counter), _linear(op.rhs, counter)
-    if lhs is None or rhs is None:
-        return None
-    sign = 1 if op.OP_NAME == "add" else -1
-    factor = lhs[0] + sign * rhs[0]
-    return (factor, lhs[1] + rhs[1] * sign) if abs(factor) <= 1 else None
-
-
-def _constant(value: ir.Value) -> Dim | None:
-    """A scalar that is a number or a size."""
-    op: Op | None = op_of(value)
-    if isinstance(op, DimValues):
-        return op.dims[0] if len(op.dims) == 1 else None
-    numbers = integers(value)
-    return numbers[0] if numbers is not None and len(numbers) == 1 else None

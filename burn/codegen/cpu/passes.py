@@ -13,22 +13,23 @@ TREES = ("tree_leaves",)
 """Composites that the runtime's library computes. Programs that must be small run without it."""
 
 
-def _with(layouts: str, small: bool = False) -> Pipeline:
+def _with(layouts: str, small: bool = False, ordered_sums: bool = False) -> Pipeline:
     composites = GRADIENTS if small else GRADIENTS + TREES
-    return pipeline(layouts, composites, narrow_weights=True, first="interleave_phases")
+    layouts = f"loop_slices,{layouts}"
+    return pipeline(layouts, composites, narrow_weights=True, first="interleave_phases", ordered_sums=ordered_sums)
 
 
 PIPELINE = _with("winograd,pack")
 """Convolutions are computed in the Winograd domain; the rhs of matmuls is packed in panels. `winograd` has its own costs, which
 are those of tile registers."""
 
-PLAIN = _with("pack")
+PLAIN = _with("pack", ordered_sums=True)
 """Sums are formed in the order of the program."""
 
-SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}", small=True)
+SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}", small=True, ordered_sums=True)
 """Size-optimised programs: neither constants nor memory may grow."""
 
-COMPACT = _with("pack{borders=false}", small=True)
+COMPACT = _with("pack{borders=false}", small=True, ordered_sums=True)
 """Memory may not grow, and either code is short or sums are formed in the order of the program."""
 
 
@@ -41,5 +42,7 @@ def passes_of(target: Target) -> Pipeline:
         return SIZE_BOUND
     costs = winograd.options(target)
     if is_size_bound:  # vectors are short, and constants may grow a little
-        return _with(f"winograd{{{costs} largest={winograd.FETCHED}}},pack{{borders=false}}", small=True)
+        return _with(
+            f"winograd{{{costs} largest={winograd.FETCHED}}},pack{{borders=false}}", small=True, ordered_sums=True
+        )
     return _with(f"winograd{{{costs}}},pack") if costs else PIPELINE

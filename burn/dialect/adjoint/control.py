@@ -1,7 +1,8 @@
 """Branches and loops: the backward pass has the same control flow, in reverse order.
 
 A region is not differentiated in place. Its ops are copied into the region of the backward pass, recomputed there, and
-differentiated. So the forward pass only keeps the values that a loop carries, one slice per iteration.
+differentiated. The forward pass keeps the values that a loop carries and the results of its contractions, one slice per
+iteration. What is cheap is recomputed, and so is what a function of `burn.checkpoint` computes.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ from burn.dialect.adjoint.reverse import Customs, gradients, move_customs
 from burn.dialect.compose import dim_value, number, reshape, zeros_like
 from burn.dialect.control import If, Loop, captured, defined_symbols, region_symbols, yielded
 from burn.dialect.copies import copy_ops, erase_observers
-from burn.dialect.dims import Dim, dim_max, symbol
+from burn.dialect.dims import Dim, at_most, dim_max, symbol
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.query import is_named, op_of
+from burn.dialect.traits import Trait
 from burn.dialect.types import CONTINUOUS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 
 Cotangents = Sequence["ir.Value | None"]
 Pairs = list[tuple[ir.Value, "ir.Value | None"]]
 IsActive = Callable[[ir.Value], bool]
+
+LEAST_DEPTH = 8
+"""Of a contraction whose result is kept. Sums of fewer terms cost less than a value that is written and read again."""
 
 
 def _refuse(op: Op, why: str) -> None:
@@ -79,13 +84,59 @@ def of_loop(op: Op, cotangents: Cotangents, is_active: IsActive, customs: Custom
         _refuse(op, "what it carries changes its size")
     if len(own) > 1:
         _refuse(op, "several sizes are found out by it")
-    stacks, length = _kept(op, customs)
-    return _Back(op, cotangents, is_active, customs, stacks, length).pairs()
+    residuals = _residuals(region, customs)
+    stacks, length = _kept(op, customs, residuals)
+    kept = dict(zip(residuals, stacks[count:], strict=True))
+    return _Back(op, cotangents, is_active, customs, stacks[:count], kept, length).pairs()
 
 
-def _kept(op: Op, customs: Customs) -> tuple[list[ir.Value], Dim]:
-    """Replaces the loop by one that also stacks the carried values at the start of each iteration. Returns the stacks
-    and the number of iterations."""
+def _residuals(region: ir.Region, customs: Customs) -> list[ir.Value]:
+    """The values of a region that are kept for its backward pass: results of contractions, with what is added to them."""
+    block = region.blocks[0]
+    inside = _rebuilt(block, customs)
+    found: dict[ir.Value, None] = {}
+    for operation in block.operations:
+        op = operation.opview
+        if not isinstance(op, Op) or not op.has(Trait.CONTRACTION) or op.operation.results[0] in inside:
+            continue
+        value = op.operation.results[0]
+        if type_of(value).dtype not in CONTINUOUS or not at_most(type_of(value).elements * 2 * LEAST_DEPTH, op.flops()):
+            continue
+        while (total := _only_sum(value)) is not None and total not in inside:
+            value = total
+        found[value] = None
+    return list(found)
+
+
+def _only_sum(value: ir.Value) -> ir.Value | None:
+    """The sum of a value and another one, of the value's type, if nothing else uses the value."""
+    uses = list(value.uses)
+    add = uses[0].owner.opview if len(uses) == 1 else None
+    made = op_of(value)
+    if made is None or not isinstance(add, Op) or add.OP_NAME != "add" or add.operation.block != made.operation.block:
+        return None
+    total = add.operation.results[0]
+    return total if total.type == value.type else None
+
+
+def _rebuilt(block: ir.Block, customs: Customs) -> set[ir.Value]:
+    """Values between the operands and the results of functions with backward passes of their own, which build them again."""
+    found: set[ir.Value] = set()
+    for custom in {id(c): c for c in customs.values()}.values():
+        stack, ends = list(custom.results), {*custom.operands, *custom.residuals}
+        while stack:
+            op = op_of(stack.pop())
+            if op is None or op.operation.block != block:
+                continue
+            new = [v for v in op.operation.results if v not in found]
+            found.update(new)
+            stack += [v for v in op.operation.operands if v not in ends] if new else []
+    return found
+
+
+def _kept(op: Op, customs: Customs, residuals: Sequence[ir.Value]) -> tuple[list[ir.Value], Dim]:
+    """Replaces the loop by one that also stacks the carried values at the start of each iteration, and values of its region.
+    Returns the stacks and the number of iterations."""
     region = op.operation.regions[0]
     count = len(op.carried)
     old = list(op.operation.results)
@@ -98,16 +149,16 @@ def _kept(op: Op, customs: Customs) -> tuple[list[ir.Value], Dim]:
         if length is None:
             names = (_fresh(op),)
             length = symbol(names[0])
-    carried = [type_of(a) for a in region.blocks[0].arguments[2:]]
-    types = [*(type_of(r) for r in old), *(t.with_shape((length, *t.shape)) for t in carried)]
+    kept = [type_of(v) for v in (*list(region.blocks[0].arguments)[2:], *residuals)]
+    types = [*(type_of(r) for r in old), *(t.with_shape((length, *t.shape)) for t in kept)]
     with op.operation.location, ir.InsertionPoint(op.operation):
         made = Loop.create(
-            op.trips, op.condition, list(op.carried), result_types=types, scans=op.scans + count, symbols=names
+            op.trips, op.condition, list(op.carried), result_types=types, scans=op.scans + len(kept), symbols=names
         )
         block = made.regions[0].blocks.append(*[a.type for a in region.blocks[0].arguments])
         with ir.InsertionPoint(block):
-            values, _ = _copy(region, list(block.arguments), customs, observers=True)
-            ops.yield_([*values, *list(block.arguments)[2:]])
+            values, copies = _copy(region, list(block.arguments), customs, observers=True)
+            ops.yield_([*values, *list(block.arguments)[2:], *(copies[v] for v in residuals)])
     for before, after in zip(old, made.results, strict=False):
         before.replace_all_uses_with(after)
     erase_observers(op.operation)  # the new loop has them
@@ -144,13 +195,22 @@ class _Back:
     """The loop of the backward pass.
 
     carried: the cotangents of carried values; sums: of values that the region captures; slices: of captured values that
-    the region reads one slice of in each iteration, so that their cotangents are slices.
+    the region reads one slice of in each iteration, so that their cotangents are slices. stacks: of carried values; kept: of
+    values of the region.
     """
 
     def __init__(
-        self, op: Op, cotangents: Cotangents, is_active: IsActive, customs: Customs, stacks: list[ir.Value], length: Dim
+        self,
+        op: Op,
+        cotangents: Cotangents,
+        is_active: IsActive,
+        customs: Customs,
+        stacks: list[ir.Value],
+        kept: dict[ir.Value, ir.Value],
+        length: Dim,
     ) -> None:
         self.op, self.cotangents, self.customs, self.stacks, self.length = op, cotangents, customs, stacks, length
+        self.kept = kept
         self.region = op.operation.regions[0]
         self.count = len(op.carried)
         self.arguments = list(self.region.blocks[0].arguments)
@@ -216,6 +276,7 @@ class _Back:
     def _step(self, iteration: ir.Value, going: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         time = ops.sub(dim_value(self.length - 1), iteration)
         again = [time, number(True, "bool"), *(ops.gather(s, time, axis=0) for s in self.stacks)]
+        slices = {value: ops.gather(stack, time, axis=0) for value, stack in self.kept.items()}
         results, copies = _copy(self.region, again, self.customs)
         takers = [copies[op.operation.results[0]] for found in self.slices.values() for op, _ in found]
         cotangents: list[ir.Value | None] = [None] * len(results)
@@ -230,6 +291,8 @@ class _Back:
         for value, old, g in zip(self.sums, carried[len(inner) :], given[len(inner) :], strict=False):
             assert type_of(value) == type_of(old)
             new.append(old if g is None else ops.add(old, g))
+        for value, kept in slices.items():
+            copies[value].replace_all_uses_with(kept)
         parts = given[len(inner) + len(self.sums) :]
         return [going, *new, *(zeros_like(v) if g is None else g for v, g in zip(takers, parts, strict=True))]
 

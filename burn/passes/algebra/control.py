@@ -18,6 +18,7 @@ from burn.dialect.program import Program
 from burn.dialect.query import has_regions, integers, op_of, splat
 from burn.dialect.shape import DimValues, Reshape
 from burn.dialect.types import TensorType, type_of
+from burn.passes.algebra.loop_results import prune
 from burn.passes.sizes import replace_sizes
 
 
@@ -45,6 +46,9 @@ def _scan(block: ir.Block, sizes: dict[str, Dim]) -> int:
         if operation.operation.name != "burn.group":
             count += sum(_scan(inner, sizes) for region in operation.operation.regions for inner in region.blocks)
         if not isinstance(op, Op) or op.OP_NAME not in RESOLVERS:
+            continue
+        if isinstance(op, Loop) and prune(op):
+            count += 1
             continue
         with op.operation.location, ir.InsertionPoint(op.operation):
             known = RESOLVERS[op.OP_NAME](op)
