@@ -61,7 +61,7 @@ Build = Callable[[dict[ir.Value, ir.Value]], ir.Value]
 
 @dataclass
 class _Term:
-    """A sum over the iterations of a value. operands: what is stacked for it."""
+    """A sum over the iterations of a value. operands: what is stacked for it, values of the body before it moves."""
 
     operands: list[ir.Value]
     build: Build
@@ -161,16 +161,16 @@ class _Sums:
         return _Term(operands, build)
 
     def _of_reduce(self, op: Reduce) -> _Term | None:
-        if self._is_fixed(op.x):
+        x, axes = op.x, (0, *(axis % type_of(op.x).rank + 1 for axis in op.axes))
+        if self._is_fixed(x):
             return None
 
         def build(stacks: dict[ir.Value, ir.Value]) -> ir.Value:
-            axes = (0, *(axis % type_of(op.x).rank + 1 for axis in op.axes))
             with op.operation.location:
-                total = ops.reduce(self._stack(op.x, stacks)[0], kind="sum", axes=axes)
+                total = ops.reduce(self._stack(x, stacks)[0], kind="sum", axes=axes)
                 return reshape(total, type_of(op.operation.results[0]).shape)
 
-        return _Term([op.x], build)
+        return _Term([x], build)
 
     def _is_fixed(self, value: ir.Value) -> bool:
         """True for a value from outside of the loop."""
@@ -203,7 +203,13 @@ class _Sums:
 
     # ---- building ----------------------------------------------------------------------------------------------------
     def _stack(self, value: ir.Value, stacks: dict[ir.Value, ir.Value]) -> tuple[ir.Value, bool]:
-        return self._source(value) or (stacks[value], False)
+        """The stack of a value of the body, and True if it begins with the last iteration. The value may be an argument of the
+        loop that was replaced: it is a key, and nothing else of it is read."""
+        if value in stacks:
+            return stacks[value], False
+        found = self._source(value)
+        assert found is not None
+        return found
 
     def _replace(self, found: dict[int, tuple[list[_Term], list[ir.Value]]]) -> int:
         count, results = len(self.arguments), len(list(self.loop.operation.results))
