@@ -61,11 +61,12 @@ def linear(index: ir.Value, counter: ir.Value) -> tuple[int, Dim] | None:
 def with_results(
     loop: Loop, carried: Sequence[int], stacked: Sequence[int], more: Sequence[ir.Value] = ()
 ) -> list[ir.Value]:
-    """Replaces a loop by one that carries the values `carried` and stacks the results `stacked`, both numbers of its results,
-    and the values `more` of its body, one slice an iteration. Returns its results, in this order.
+    """Replaces a loop by one with some of its results, and returns the new results in this order.
 
-    What it no longer carries is not used in its body, and results that it no longer has are not used at all. `more` needs the
-    number of iterations (`iterations`)."""
+    carried, stacked: numbers of the results that stay. more: values of the body, which the new loop stacks too.
+
+    Its body may not use carried values that are left out, and no op may use results that are left out. `more` needs the number
+    of iterations (`iterations`)."""
     old, block = list(loop.operation.results), body(loop)
     going, *given = yielded(loop.operation.regions[0])
     arguments = list(block.arguments)

@@ -93,7 +93,7 @@ class _Sums:
 
     # ---- finding -----------------------------------------------------------------------------------------------------
     def _terms(self, argument: ir.Value, total: ir.Value) -> tuple[list[_Term], list[ir.Value]]:
-        """What a sum adds to a carried value: the terms that move out of the loop, and the values that stay."""
+        """The values that a sum adds to a carried value: terms that move out of the loop, and values that stay."""
         leaves = self._leaves(total)
         if argument not in leaves:
             return [], []

@@ -2,7 +2,7 @@
 
 A region is not differentiated in place. Its ops are copied into the region of the backward pass, recomputed there, and
 differentiated. The forward pass keeps the values that a loop carries and the results of its contractions, one slice per
-iteration. What is cheap is recomputed, and so is what a function of `burn.checkpoint` computes.
+iteration. Other values, and those of functions of `burn.checkpoint`, are recomputed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def of_loop(op: Op, cotangents: Cotangents, is_active: IsActive, customs: Custom
 
 
 def _residuals(region: ir.Region, customs: Customs) -> list[ir.Value]:
-    """The values of a region that are kept for its backward pass: results of contractions, with what is added to them."""
+    """The values of a region that are kept for its backward pass: results of contractions, and sums with other values."""
     block = region.blocks[0]
     inside = _rebuilt(block, customs)
     found: dict[ir.Value, None] = {}

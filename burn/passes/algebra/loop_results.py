@@ -81,7 +81,7 @@ def _live(loop: Loop, used: list[bool]) -> list[bool]:
 
 
 def _has_effects(op: ir.OpView) -> bool:
-    """True unless an op only computes, and the ops in its regions as well."""
+    """True unless an op is pure. Control flow is pure if all ops in its regions are."""
     if isinstance(op, If | Loop):
         return any(
             _has_effects(o.opview) for region in op.operation.regions for b in region.blocks for o in b.operations
