@@ -63,7 +63,7 @@ def with_results(
 ) -> list[ir.Value]:
     """Replaces a loop by one with some of its results, and returns the new results in this order.
 
-    carried, stacked: numbers of the results that stay. more: values of the body, which the new loop stacks too.
+    carried, stacked: numbers of the results that stay. more: values of the body that the new loop also stacks.
 
     Its body may not use carried values that are left out, and no op may use results that are left out. `more` needs the number
     of iterations (`iterations`)."""
