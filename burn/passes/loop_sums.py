@@ -9,7 +9,7 @@ arXiv:1604.01946, section 3.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -25,20 +25,19 @@ from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, op_of, splat, used_once
 from burn.dialect.reduction import Reduce
-from burn.dialect.types import CONTINUOUS, type_of
+from burn.dialect.types import CONTINUOUS, DTYPES, type_of
 from burn.passes.algebra.loop_results import prune
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
-
-SHARE = 2
-"""New stacks may have 1 / SHARE of a sum's elements in each iteration, or as many as the loop stacks anyway. So gradients that
-are accumulated over large batches stay in their loop, where they need no memory for each iteration."""
 
 
 @register
 @dataclass(frozen=True)
 class LoopSums:
-    """For floats, in loops that run a known number of times. Changes the order of sums."""
+    """For floats, in loops that run a known number of times. Changes the order of sums.
+
+    New stacks of a loop have at most as many elements as those that it reads or writes anyway. A loop without stacks stays as
+    it is: it was written so that its memory does not grow with the number of iterations."""
 
     name: ClassVar[str] = "loop_sums"
 
@@ -73,16 +72,18 @@ class _Sums:
 
     loop: Loop
     stacked: dict[ir.Value, int] = field(default_factory=dict)  # values of the body that are results: their numbers
+    more: dict[ir.Value, None] = field(default_factory=dict)  # values of the body that become results
 
     def moved(self) -> int:
         """Moves sums behind the loop; returns how many."""
         length = iterations(self.loop)
-        if length is None or region_symbols(self.loop.operation.regions[0]):
-            return 0
+        if length is None or self.loop.symbols or region_symbols(self.loop.operation.regions[0]):
+            return 0  # sizes that change in the loop have no meaning outside of it
         self.length, self.block = length, body(self.loop)
         self.counter, _, *self.arguments = self.block.arguments
         count, given = len(self.arguments), yielded(self.loop.operation.regions[0])[1:]
         self.stacked = {value: count + i for i, value in reversed(list(enumerate(given[count:])))}
+        self.most = self._slices()
         found: dict[int, tuple[list[_Term], list[ir.Value]]] = {}
         for number, argument in enumerate(self.arguments):
             if type_of(argument).dtype in CONTINUOUS and used_once(argument):
@@ -101,7 +102,7 @@ class _Sums:
         terms, rest = list[_Term](), list[ir.Value]()
         for leaf in leaves:
             term = self._term(leaf) if type_of(leaf) == type_of(argument) else None
-            if term is not None and self._pays(term, type_of(argument).elements):
+            if term is not None and self._fits(term):
                 terms.append(term)
             else:
                 rest.append(leaf)
@@ -114,9 +115,11 @@ class _Sums:
         return [*self._leaves(op.lhs), *self._leaves(op.rhs)]
 
     def _term(self, value: ir.Value) -> _Term | None:
-        """The sum of a value over all iterations, if it is that of a contraction or of a reduction."""
+        """The sum of a value over all iterations, if it is that of a contraction or of a reduction that has no other use."""
         op = op_of(value)
         if op is None or op.operation.block != self.block or type_of(value).dtype not in CONTINUOUS:
+            return None
+        if not used_once(value):
             return None
         if isinstance(op, DotGeneral):
             return self._of_dot(op)
@@ -130,10 +133,14 @@ class _Sums:
         return _Term(inner.operands, lambda stacks: self._again(op, inner.build(stacks)))
 
     def _is_linear(self, op: Op) -> bool:
-        """True for views of one tensor, and casts between floats."""
+        """True for views of one tensor, negation, and casts. Not for casts to a wider type: a sum of the narrow type has less
+        range and precision. bfloat16 has the range of float32, and the sum is rounded once."""
         if op.OP_NAME == "pad":
             return splat(op.value) == 0
-        return op.OP_NAME in ("reshape", "transpose", "slice", "broadcast_to", "cast", "neg")
+        if op.OP_NAME == "cast":
+            given, made = type_of(op.x).dtype, op.dtype
+            return DTYPES[made].size <= DTYPES[given].size or (given, made) == ("bfloat16", "float32")
+        return op.OP_NAME in ("reshape", "transpose", "slice", "broadcast_to", "neg")
 
     def _again(self, op: Op, x: ir.Value) -> ir.Value:
         """The op, of another operand."""
@@ -177,14 +184,23 @@ class _Sums:
         owner = value.owner
         return (owner if isinstance(owner, ir.Block) else owner.operation.block) != self.block
 
-    def _pays(self, term: _Term, elements: Dim) -> bool:
-        new = [type_of(v).elements for v in dict.fromkeys(term.operands) if not self._is_stacked(v)]
-        if not new:
-            return True
-        size: Dim = sum(new[1:], new[0])
-        kept = [type_of(v).elements for v in self.stacked]
-        anyway: Dim = sum(kept[1:], kept[0]) if kept else 0
-        return at_most(size * SHARE, elements) or at_most(size, anyway)
+    def _slices(self) -> Dim:
+        """The elements of all slices that an iteration reads from stacks or writes to them."""
+        read: dict[ir.Value, ir.Value] = {}
+        for operation in self.block.operations:
+            for result in operation.operation.results:
+                if (found := self._source(result)) is not None:
+                    read[found[0]] = result
+        return _elements([*self.stacked, *read.values()])
+
+    def _fits(self, term: _Term) -> bool:
+        """Counts the operands of a term as stacked if there is memory for them."""
+        more = [v for v in term.operands if not self._is_stacked(v)]
+        wanted = dict.fromkeys([*self.more, *more])
+        if more and not at_most(_elements(wanted), self.most):
+            return False
+        self.more |= wanted
+        return True
 
     def _is_stacked(self, value: ir.Value) -> bool:
         return value in self.stacked or self._source(value) is not None
@@ -213,8 +229,7 @@ class _Sums:
 
     def _replace(self, found: dict[int, tuple[list[_Term], list[ir.Value]]]) -> int:
         count, results = len(self.arguments), len(list(self.loop.operation.results))
-        needed = dict.fromkeys(v for terms, _ in found.values() for term in terms for v in term.operands)
-        more = [v for v in needed if not self._is_stacked(v)]
+        more = list(self.more)
         terminator = list(self.block.operations)[-1].operation
         for number, (_, rest) in found.items():
             total = self.arguments[number]
@@ -242,3 +257,10 @@ class _Sums:
 
 def _reversed(stack: ir.Value) -> ir.Value:
     return part(stack, 0, type_of(stack).shape[0] - 1, type_of(stack).shape[0], -1)
+
+
+def _elements(values: Iterable[ir.Value]) -> Dim:
+    total: Dim = 0
+    for value in values:
+        total = type_of(value).elements + total
+    return total

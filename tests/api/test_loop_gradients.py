@@ -71,3 +71,16 @@ def test_contractions_are_kept_except_those_of_checkpoints(section: bool, stacks
     gradients = burn.grad(lambda *v: last_states(*v, section=section), argnums=(0, 1, 2))
     text = to_text(trace(gradients, shapes))
     assert max(map(int, re.findall(r"scans = (\d+)", text))) == stacks
+
+
+def test_any_number_of_iterations() -> None:
+    """One program for all lengths, none among them."""
+    gradients = burn.jit(burn.grad(last_states, argnums=(0, 1, 2)), dynamic={2: {0: "n"}})
+    w, b, _ = given()
+    for n in (4, 0, 1, 7):
+        xs = np.random.default_rng(n).standard_normal((n, BATCH, HIDDEN)).astype(np.float32)
+        inputs = [torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in (w, b, xs)]
+        want = torch.autograd.grad(of_torch(*inputs), inputs) if n else [torch.zeros_like(v) for v in inputs]
+        for mine, theirs in zip(gradients(w, b, xs), want, strict=True):
+            assert tuple(mine.shape) == tuple(theirs.shape)
+            np.testing.assert_allclose(mine, theirs.detach().numpy(), rtol=2e-4, atol=1e-4)

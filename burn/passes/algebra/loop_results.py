@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burn.dialect.control import If, Loop, Yield, captured, yielded
+from burn.dialect.control import If, Loop, Yield, captured, defined_symbols, yielded
 from burn.dialect.dims import symbols
 from burn.dialect.loops import body, with_results
 from burn.dialect.mlir import ir
@@ -17,7 +17,8 @@ def prune(loop: Loop) -> bool:
     results, count = list(loop.operation.results), len(loop.args[2])
     fixed = [not symbols_of(r) & set(loop.symbols) for r in results]
     for i, argument in enumerate(list(body(loop).arguments)[2:]):
-        if fixed[i] and type_of(argument) == type_of(loop.args[2][i]):
+        fixed[i] = fixed[i] and type_of(argument) == type_of(loop.args[2][i])
+        if fixed[i]:
             _hold(loop, i, argument)
     _merge(loop)
     used = [bool(list(r.uses)) or not f for r, f in zip(results, fixed, strict=True)]
@@ -81,7 +82,9 @@ def _live(loop: Loop, used: list[bool]) -> list[bool]:
 
 
 def _has_effects(op: ir.OpView) -> bool:
-    """True unless an op is pure. Control flow is pure if all ops in its regions are."""
+    """True unless an op is pure and defines no sizes. Control flow is pure if all ops in its regions are."""
+    if isinstance(op, Op) and op.IS_DEFINER and defined_symbols(op):
+        return True
     if isinstance(op, If | Loop):
         return any(
             _has_effects(o.opview) for region in op.operation.regions for b in region.blocks for o in b.operations

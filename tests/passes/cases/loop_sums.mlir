@@ -75,3 +75,53 @@ func.func @main(%x: tensor<5x2x3xf32>, %s: tensor<3xf32>) -> tensor<3xf32> {
 }
 // CHECK-NOT: burn.loop
 // CHECK: "burn.reduce"(%arg0) {axes = array<i64: 0, 1>
+
+// ----- a loop without stacks, whose memory does not grow with the number of iterations, stays
+func.func @main(%x: tensor<8xf32>, %s: tensor<8x8xf32>) -> (tensor<8xf32>, tensor<8x8xf32>) {
+  %n = "burn.full"() {dtype = "int64", shape = [], value = 1000000.0 : f64} : () -> tensor<i64>
+  %0:2 = "burn.loop"(%n, %x, %s) ({
+  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %h: tensor<8xf32>, %a: tensor<8x8xf32>):
+    %1 = "burn.tanh"(%h) : (tensor<8xf32>) -> tensor<8xf32>
+    %2 = "burn.dot_general"(%1, %h) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64>, rhs_contract = array<i64>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
+    %3 = "burn.add"(%a, %2) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    "burn.yield"(%go, %1, %3) : (tensor<i1>, tensor<8xf32>, tensor<8x8xf32>) -> ()
+  }) {scans = 0 : i64, segments = array<i64: 1, 0, 2>, symbols = []} : (tensor<i64>, tensor<8xf32>, tensor<8x8xf32>) -> (tensor<8xf32>, tensor<8x8xf32>)
+  "burn.return"(%0#0, %0#1) : (tensor<8xf32>, tensor<8x8xf32>) -> ()
+}
+// CHECK: burn.loop
+// CHECK: burn.dot_general
+// CHECK: scans = 0
+
+// ----- a float32 sum of float16 terms, which may be beyond float16, stays
+func.func @main(%x: tensor<5x2x3xf16>, %y: tensor<5x2x4xf16>, %s: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %n = "burn.full"() {dtype = "int64", shape = [], value = 5.0 : f64} : () -> tensor<i64>
+  %0 = "burn.loop"(%n, %s) ({
+  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %a: tensor<3x4xf32>):
+    %1 = "burn.gather"(%x, %i) {axis = 0 : i64} : (tensor<5x2x3xf16>, tensor<i64>) -> tensor<2x3xf16>
+    %2 = "burn.gather"(%y, %i) {axis = 0 : i64} : (tensor<5x2x4xf16>, tensor<i64>) -> tensor<2x4xf16>
+    %3 = "burn.dot_general"(%1, %2) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 0>, rhs_contract = array<i64: 0>} : (tensor<2x3xf16>, tensor<2x4xf16>) -> tensor<3x4xf16>
+    %4 = "burn.cast"(%3) {dtype = "float32", saturate = true} : (tensor<3x4xf16>) -> tensor<3x4xf32>
+    %5 = "burn.add"(%a, %4) : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+    "burn.yield"(%go, %5) : (tensor<i1>, tensor<3x4xf32>) -> ()
+  }) {scans = 0 : i64, segments = array<i64: 1, 0, 1>, symbols = []} : (tensor<i64>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  "burn.return"(%0) : (tensor<3x4xf32>) -> ()
+}
+// CHECK: burn.loop
+// CHECK: burn.dot_general
+// CHECK: burn.cast
+
+// ----- a contraction with another use stays
+func.func @main(%x: tensor<5x3x3xf32>, %s: tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<5x3x3xf32>) {
+  %n = "burn.full"() {dtype = "int64", shape = [], value = 5.0 : f64} : () -> tensor<i64>
+  %0:2 = "burn.loop"(%n, %s) ({
+  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %a: tensor<3x3xf32>):
+    %1 = "burn.gather"(%x, %i) {axis = 0 : i64} : (tensor<5x3x3xf32>, tensor<i64>) -> tensor<3x3xf32>
+    %3 = "burn.dot_general"(%1, %1) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 0>, rhs_contract = array<i64: 1>} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+    %5 = "burn.add"(%a, %3) : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+    "burn.yield"(%go, %5, %3) : (tensor<i1>, tensor<3x3xf32>, tensor<3x3xf32>) -> ()
+  }) {scans = 1 : i64, segments = array<i64: 1, 0, 1>, symbols = []} : (tensor<i64>, tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<5x3x3xf32>)
+  "burn.return"(%0#0, %0#1) : (tensor<3x3xf32>, tensor<5x3x3xf32>) -> ()
+}
+// CHECK: burn.loop
+// CHECK: burn.dot_general
+// CHECK-NOT: burn.dot_general
