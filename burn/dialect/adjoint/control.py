@@ -123,7 +123,9 @@ def _rebuilt(block: ir.Block, customs: Customs) -> set[ir.Value]:
     """Values between the operands and the results of functions with backward passes of their own, which build them again."""
     found: set[ir.Value] = set()
     for custom in {id(c): c for c in customs.values()}.values():
-        stack, ends = list(custom.results), {*custom.operands, *custom.residuals}
+        # a program may be traced while tensors are recorded, which are not values of the IR
+        stack: list[ir.Value] = [v for v in custom.results if isinstance(v, ir.Value)]
+        ends = {*custom.operands, *custom.residuals}
         while stack:
             op = op_of(stack.pop())
             if op is None or op.operation.block != block:
