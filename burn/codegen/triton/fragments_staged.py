@@ -248,18 +248,16 @@ class Staged(Fragments):
 
 def _block_of(sizes: ContractionKernel, abilities: Abilities, hints: SizeHints) -> Block | None:
     """The block of a program with weights in shared memory; None if the GPU cannot copy so, or has no room."""
-    weights = [weight_of(rhs) for rhs in sizes.weights]
-    single = product([v.extent for v in sizes.rows]) == 1
-    is_tried = single and weights[0].bits == 4 and weights[0].zero is None and narrow(sizes.lhs).dtype == "float16"
-    if heuristics.TRIED_ALONE and not is_tried:
+    if narrow(sizes.lhs).dtype not in heuristics.STAGED_DTYPES:
         return None
+    weights = [weight_of(rhs) for rhs in sizes.weights]
     depth = product([v.extent for v in sizes.depth])
     assert isinstance(depth, int)
     chunk = FRAGMENT_BYTES * 8 // weights[0].bits
     chunks = -(-depth // chunk)
     total = len(weights) * chunks * CHUNK_BYTES
     total += sum(_parameter_bytes(load, sizes) for weight in weights for load in _parameters(weight))
-    row = _row_bytes(chunks * chunk, single)
+    row = _row_bytes(chunks * chunk, product([v.extent for v in sizes.rows]) == 1)
     return staged_block_of(sizes, chunks, total, row, abilities.bulk, hints)
 
 

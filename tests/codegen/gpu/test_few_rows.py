@@ -119,13 +119,13 @@ class Model:
 
 
 @pytest.fixture
-def untried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All kernels have weights in shared memory, if there is room."""
-    monkeypatch.setattr(heuristics, "TRIED_ALONE", False)
+def all_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of all dtypes have weights in shared memory, if there is room."""
+    monkeypatch.setattr(heuristics, "STAGED_DTYPES", frozenset({"float16", "bfloat16"}))
 
 
 @pytest.mark.parametrize("layer", [*LAYERS, *map(drawn, range(SWEEP))], ids=str)
-def test_gated_layer(gpu: SimulatedGPU, untried: None, layer: Layer) -> None:
+def test_gated_layer(gpu: SimulatedGPU, all_dtypes: None, layer: Layer) -> None:
     """The norm and both first matmuls are one kernel, if the depth is whole blocks."""
     Model(layer).check()
     kernels = [s.text.count("mma.sync") > 0 for s in gpu.launched]
@@ -133,12 +133,18 @@ def test_gated_layer(gpu: SimulatedGPU, untried: None, layer: Layer) -> None:
 
 
 @pytest.mark.parametrize(
-    "layer",
-    [Layer(1, 96, 50, bits=8), Layer(2, 160, 40, zero=True), Layer(17, 64, 48), Layer(1, 64, 32, dtype="bfloat16")],
+    ("layer", "memory"),
+    [
+        (Layer(1, 96, 50, bits=8), 0),
+        (Layer(2, 160, 40, zero=True), 9 << 10),
+        (Layer(17, 64, 48), 16 << 10),
+        (Layer(1, 64, 32, dtype="bfloat16"), 227 << 10),
+    ],
     ids=str,
 )
-def test_weights_in_registers(gpu: SimulatedGPU, layer: Layer) -> None:
-    """Kernels that have not been tried on a GPU."""
+def test_weights_in_registers(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, layer: Layer, memory: int) -> None:
+    """On a GPU whose programs have too few bytes of shared memory, and for bfloat16."""
+    monkeypatch.setitem(SHARED_MEMORY, "sm_90", memory)
     Model(layer).check()
     assert not any("cp.async.bulk.shared" in source.text for source in gpu.launched)
 
@@ -153,17 +159,21 @@ def test_more_tiles_than_run_at_once(gpu: SimulatedGPU, monkeypatch: pytest.Monk
         assert "prefetch.L2" in before and "gl.load" not in before and "gl.load" in after
 
 
-@pytest.mark.parametrize("rows", [1, 3, 17])
-def test_weights_in_shared_memory(gpu: SimulatedGPU, untried: None, rows: int) -> None:
+@pytest.mark.parametrize(
+    "layer",
+    [Layer(1, 64, 128), Layer(3, 64, 128), Layer(17, 64, 128), Layer(1, 64, 96, bits=8), Layer(3, 64, 32, zero=True)],
+    ids=str,
+)
+def test_weights_in_shared_memory(gpu: SimulatedGPU, layer: Layer) -> None:
     """A program copies all of its weights before it waits, and reads nothing else."""
-    Model(Layer(rows, 64, 128)).check()
+    Model(layer).check()
     for before, after in parts(gpu):
         assert "cp.async.bulk.shared" in before and "gl.load" not in before
         assert "cp.async.bulk.shared" not in after and "gl.load" in after
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_many_chunks_of_a_warp(gpu: SimulatedGPU, untried: None, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+def test_many_chunks_of_a_warp(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """They are a loop. The last warps have fewer."""
     monkeypatch.setattr(heuristics, "STAGED_WARPS", 2)
     Model(Layer(rows, 1088, 32, zero=True)).check()
