@@ -151,6 +151,9 @@ class Preferences:
     `interleaved_phases`: the phases of strided transposed convolutions are written into one tensor, and then interleaved.
     Otherwise their dilated results are added.
 
+    `finite_masks`: a causal mask of numbers of -10,000 or less in place of scores is taken for one of minus infinity. Results
+    differ if all other scores of a row are below -9,896.
+
     `likely`: the likely value of a size, from the program's size hints.
     """
 
@@ -169,6 +172,7 @@ class Preferences:
     concat_chain: int = 4
     concat_loads: int = 0
     concat_in_place: bool = False
+    finite_masks: bool = True
     fused_gradients: bool = False
     fused_gradient_keys: int = 0
     split_keys: int = 0

@@ -25,8 +25,8 @@ from burn.passes.pipeline import register
 class Recognise:
     """Replaces written-out activations, normalisations and attention by composites. Expects simplified programs.
 
-    Numbers change only by rounding, except for attention rows without any unmasked key: they are zero, where a softmax
-    without a guard gives NaN.
+    Numbers change only by rounding, with two exceptions. Attention rows without any unmasked key are zero, where a softmax
+    without a guard gives NaN. A causal mask of finite numbers hides all later keys (`Preferences.finite_masks`).
     """
 
     name: ClassVar[str] = "recognise"
@@ -34,6 +34,6 @@ class Recognise:
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         patterns.load()
         with context():
-            while Rewriter(PATTERNS, program.weights).sweep(program.block):
+            while Rewriter(PATTERNS, program.weights, env.preferences).sweep(program.block):
                 erase_dead(program.block)
             erase_dead(program.block)

@@ -91,3 +91,35 @@ def test_same_results(function: Any) -> None:
     p = np.exp(score - score.max(-1, keepdims=True))
     want = p / p.sum(-1, keepdims=True) * kept / 0.9 @ v
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_scores_below_the_mask(exact: bool) -> None:
+    """Exact programs compute the formula, even if hidden scores are the largest. Others hide them."""
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        shown = burn.tensor(TRIANGLE)[:, :, :8, :8]
+        return burn.softmax(q @ k.mT * shown + -1e4 * (1 - shown), axis=-1) @ v
+
+    arrays = [np.full((1, 1, 8, 4), n, np.float32) for n in (-3000, 1)]
+    arrays.append(np.random.default_rng(4).standard_normal((1, 1, 8, 5), np.float32))
+    given = list(map(burn.tensor, arrays))
+    got = burn.compile(attention, given, cache=False, exact=exact)(*given).numpy()
+    score = np.where(np.tri(8, dtype=bool), -12000.0, -1e4 if exact else -np.inf)
+    p = np.exp(score - score.max(-1, keepdims=True))
+    np.testing.assert_allclose(got[0, 0], p / p.sum(-1, keepdims=True) @ arrays[2][0, 0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "number"), [("float32", -np.inf), ("int64", -(2**60) - 1)])
+def test_multiplied_masks_that_are_no_choice(dtype: str, number: float) -> None:
+    """Zero times infinity is NaN, and a float does not have all integers."""
+    shown = np.tri(4).astype(dtype)
+    x = np.arange(1, 17).reshape(4, 4).astype(dtype)
+
+    def masked(x: Any) -> Any:
+        part = burn.tensor(shown)
+        return x * part + (1 - part) * number
+
+    with np.errstate(invalid="ignore"):
+        want = x * shown + (1 - shown) * np.array(number, dtype)
+    np.testing.assert_array_equal(burn.compile(masked, [burn.tensor(x)], cache=False)(burn.tensor(x)).numpy(), want)

@@ -94,7 +94,7 @@ class GPU(Backend):
 
     @property
     def preferences(self) -> Preferences:
-        return preferences(self.hints, self.abilities)
+        return replace(preferences(self.hints, self.abilities), finite_masks=self.banded)
 
     @property
     def layouts(self) -> GPULayouts:

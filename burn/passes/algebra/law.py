@@ -12,7 +12,10 @@ from burn.dialect.op import Op
 from burn.dialect.query import blocks, is_used, op_of, settled
 from burn.dialect.types import TensorType, is_symbolic, type_of
 from burn.dialect.weights import WeightStore
+from burn.kernels.preferences import Preferences
 from burn.passes.constants import Constants
+
+USUAL_PREFERENCES = Preferences()
 
 MAX_STEPS = 24
 """The most laws applied to one op in a row; more would be laws that undo each other."""
@@ -21,8 +24,10 @@ MAX_STEPS = 24
 class Rewriter:
     """Applies a table of laws to every op of a program. Replaced ops stay without uses, for `erase_dead`."""
 
-    def __init__(self, laws: dict[str, list[Law]], weights: WeightStore) -> None:
-        self.laws, self.weights = laws, weights
+    def __init__(
+        self, laws: dict[str, list[Law]], weights: WeightStore, preferences: Preferences = USUAL_PREFERENCES
+    ) -> None:
+        self.laws, self.weights, self.preferences = laws, weights, preferences
         self.constant = Constants()
 
     def sweep(self, block: ir.Block) -> int:

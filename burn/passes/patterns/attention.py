@@ -213,19 +213,31 @@ def _hides(rewriter: Rewriter, op: Op) -> bool:
     number, sizes = splat(op.on_false), result_type(op).shape[-2:]
     if number is None or number > HIDING:
         return False
+    if number > -math.inf and not rewriter.preferences.finite_masks:
+        return False
     return number == -math.inf or (len(sizes) == 2 and _is_causal(rewriter, op.condition, (sizes[0], sizes[1])))
 
 
 @pattern("add")
 def multiplied_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """x * b + (1 - b) * c = where(b != 0, x, c) for a constant b of zeros and ones, such as the causal mask of GPT"""
+    """x * b + (1 - b) * c = where(b != 0, x, c) for a constant b of zeros and ones, such as the causal mask of GPT.
+
+    An x of infinity or NaN would give NaN where it is hidden."""
+    if type_of(op.lhs).dtype not in FLOATS or not rewriter.preferences.finite_masks:
+        return None
     for left, right in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         shown, hidden = is_named(left, "mul"), is_named(right, "mul")
         if shown is None or hidden is None:
             continue
         for factor, number in ((hidden.lhs, splat(hidden.rhs)), (hidden.rhs, splat(hidden.lhs))):
             rest = is_named(factor, "sub")
-            if rest is None or number is None or splat(rest.lhs) != 1 or not _is_zero_or_one(rewriter, rest.rhs):
+            if (
+                rest is None
+                or number is None
+                or not math.isfinite(number)
+                or splat(rest.lhs) != 1
+                or not _is_zero_or_one(rewriter, rest.rhs)
+            ):
                 continue
             x = shown.lhs if shown.rhs == rest.rhs else shown.rhs
             if rest.rhs in (shown.lhs, shown.rhs) and type_of(x) == result_type(op):

@@ -33,6 +33,7 @@ def preferences_of(target: Target) -> Preferences:
         keep_rows=True,
         strided_columns=False,
         reduce_block=16384,
+        finite_masks=not target.exact,
         fused_gradients=True,
         concat_in_place=True,
         depthwise_bytes=True,

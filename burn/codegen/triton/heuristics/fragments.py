@@ -32,8 +32,8 @@ STAGED = 8
 """Chunks of a warp in shared memory, if a program has no more than `STAGED_WARPS` warps. A thread multiplies them one by one."""
 
 STAGED_DTYPES = frozenset({"float16"})
-"""The types of rows whose weights are copied to shared memory. On an H100 such kernels were right and at least 1.4 times as fast as
-with weights in registers, from 1 to 32 rows. Kernels of bfloat16 have run in Triton's interpreter alone."""
+"""The types of rows whose weights are copied to shared memory. On an H100 such kernels were right and at least 1.4 times as fast
+as with weights in registers, from 1 to 32 rows. Kernels of bfloat16 have run in Triton's interpreter alone."""
 
 STAGED_WARPS = 16
 """Warps of a program with weights in shared memory, at most."""
