@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from burn.options import Options
 from burn.runtime import Artefact, Cache, Executable, registry
 from burn.runtime.compilations import logged
-from burn.runtime.compiler_memory import bounded
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
@@ -97,10 +96,9 @@ def _compile(make: Callable[[], Program], options: Options, file: ConstantsFile 
             program.weights.file = None
 
     registry.entry(options.device.kind).begin()
-    with bounded():
-        from burn.compiler import compile_program
+    from burn.compiler import compile_program
 
-        return logged(compiled, _kernels)
+    return logged(compiled, _kernels)
 
 
 def _kernels(artefact: Artefact | None) -> int | None:

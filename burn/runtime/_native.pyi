@@ -197,12 +197,6 @@ def release_library(name: str) -> int:
     """Unmaps the resident pages of code and read-only data of the loaded libraries whose paths contain `name`. The next access
     maps them again. Segments with changed pages stay. Returns the bytes of the address ranges, 0 on systems other than Linux."""
 
-def begin_library_bound(name: str, room: int, others: int) -> None:
-    """Until as many calls of `end_library_bound`, a thread releases these pages whenever enough bytes of files have become
-    resident. These are `room` bytes, or a byte for each `others` bytes of other resident memory if that is more. A call during
-    another one only counts."""
-
-def end_library_bound() -> None: ...
 def fresh_memory(count: int) -> bytes: ...
 def checksum(data: Any) -> int:
     """Of a buffer's bytes: for damage, not against an author."""

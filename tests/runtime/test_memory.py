@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.runtime import _native
-from burn.runtime.compiler_memory import LIBRARY, bounded
+from burn.runtime.compiler_memory import LIBRARY
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are counted by Linux")
 
@@ -123,40 +122,6 @@ def read_pages(name: str) -> int:
             for page in range(start, end, mmap.PAGESIZE):
                 assert ctypes.c_char.from_address(page).value is not None
     return read
-
-
-def test_pages_of_a_library_are_bounded_meanwhile() -> None:
-    context()  # loads the library
-    assert read_pages(LIBRARY) > 100e6
-    assert of_library(LIBRARY) > 100e6
-    room = 10_000_000
-    _native.begin_library_bound(LIBRARY, room, 1 << 40)
-    _native.begin_library_bound("no library has this name", 1 << 40, 1)  # only counts
-    try:
-        _native.end_library_bound()
-        for _ in range(3):
-            read_pages(LIBRARY)
-            until = time.monotonic() + 30
-            while of_library(LIBRARY) > 2 * room and time.monotonic() < until:
-                time.sleep(0.002)
-            assert of_library(LIBRARY) <= 2 * room
-    finally:
-        _native.end_library_bound()
-    read_pages(LIBRARY)
-    time.sleep(0.02)
-    assert of_library(LIBRARY) > 100e6
-    _native.release_library(LIBRARY)
-
-
-def test_a_child_of_fork_has_no_bound() -> None:
-    """The thread is the parent's. The child begins its own."""
-    with bounded():
-        child = os.fork()
-        if not child:
-            with bounded():
-                code = 0 if len(os.listdir("/proc/self/task")) == 2 else 1
-            os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_memory_of_runs_is_released(run) -> None:

@@ -100,10 +100,6 @@ NB_MODULE(_native, m) {
     m.def("release_library", [](const std::string &name) {
         return unlocked([&] { return burn_library_release(name.c_str()); });
     }, "name"_a);
-    m.def("begin_library_bound", [](const std::string &name, int64_t room, int64_t others) {
-        unlocked([&] { return burn_library_bound_begin(name.c_str(), room, others), 0; });
-    }, "name"_a, "room"_a, "others"_a);
-    m.def("end_library_bound", [] { unlocked([] { return burn_library_bound_end(), 0; }); });
     m.def("fresh_memory", [](int64_t count) {
         void *memory = burn_memory_new(count);
         nb::bytes held(memory, memory ? static_cast<size_t>(count) : 0);
