@@ -97,10 +97,19 @@ class Cache:
         """The same for a kernel."""
         return self._get(self.path(key, KERNEL), kernel_file.load)
 
-    def put(self, key: bytes, artefact: Artefact) -> None:
-        """Keeps `artefact` under `key`. A cache that cannot be written to is worth a warning, not an error."""
-        # a torn file is found by its checksums
-        self._put(self.path(key), lambda path: artefact.save(path, durable=False))
+    def put(self, key: bytes, artefact: Artefact, file: ConstantsFile | None = None) -> None:
+        """Keeps `artefact` under `key`. A cache that cannot be written to is worth a warning, not an error. file: one of
+        `constants_file`, which becomes the entry if most of its bytes are the artefact's constants."""
+        in_file = sum(c.bytes for c in artefact.constants if c.stored is not None and c.stored.file is file)
+
+        def save(path: Path) -> None:
+            if file is not None and in_file >= _MOSTLY * file.size:
+                with suppress(OSError):  # without /proc, or where links are not allowed, the file gets no name
+                    package.finish(artefact, file, path)
+                    return
+            artefact.save(path, durable=False)  # a torn file is found by its checksums
+
+        self._put(self.path(key), save)
 
     def constants_file(self, key: bytes) -> ConstantsFile | None:
         """A file in the folder of an entry, for constants of the program that `put_later` puts there. None if files are copied,
@@ -119,22 +128,13 @@ class Cache:
         is_current: Callable[[], bool] = lambda: True,
         file: ConstantsFile | None = None,
     ) -> None:
-        """The same, unless `is_current` returns false. For a large artefact a thread does both, while the program goes on. file:
-        one of `constants_file`. It is closed, and becomes the entry if most of its bytes are the artefact's
-        constants."""
-        in_file = sum(c.bytes for c in artefact.constants if c.stored is not None and c.stored.file is file)
-
-        def save(path: Path) -> None:
-            if file is not None and in_file >= _MOSTLY * file.size:
-                with suppress(OSError):  # without /proc, or where links are not allowed, the file gets no name
-                    package.finish(artefact, file, path)
-                    return
-            artefact.save(path, durable=False)
+        """The same, unless `is_current` returns false. For a large artefact a thread does both, while the program goes on. It
+        closes the file."""
 
         def put() -> None:
             try:
                 if is_current():
-                    self._put(self.path(key), save)
+                    self.put(key, artefact, file)
             finally:
                 if file is not None:
                     file.close()

@@ -125,9 +125,9 @@ def test_a_program_is_kept_while_its_constants_are_sent(
     order, made = [], threading.Event()
     put, init = Cache.put, Executable.__init__
 
-    def slow(cache: Cache, key: bytes, artefact: Any) -> None:
+    def slow(cache: Cache, *rest: Any) -> None:
         assert made.wait(60)
-        put(cache, key, artefact)
+        put(cache, *rest)
         order.append("kept")
 
     def noted(executable: Executable, *rest: Any) -> None:
