@@ -100,6 +100,8 @@ try:
     with older.seen_as("avx2"):
         import onnxruntime
         from burn.runtime.host import features
+        if "older" in onnxruntime.__file__.split("/"):
+            print("copied:", onnxruntime.__file__)
         print(sorted({"avx2", "fma", "avx512f", "amx-tile"} & set(features())))
 except BurnError as error:
     print("cannot:", error)
@@ -108,4 +110,6 @@ except BurnError as error:
     assert done.returncode == 0, done.stderr
     if done.stdout.startswith("cannot:"):
         pytest.skip(done.stdout)
+    if done.stdout.startswith("copied:"):
+        pytest.skip("the kernel does not intercept cpuid: only copies of the peers find an older CPU")
     assert "avx512f" not in done.stdout and "amx-tile" not in done.stdout and "'avx2'" in done.stdout

@@ -81,7 +81,7 @@ def test_simplify_says_when_it_stops_at_its_limit(caplog: pytest.LogCaptureFixtu
 def test_pipelines_have_extension_points() -> None:
     passes = default("pack")
     assert str(passes).endswith(
-        "simplify,crop_taps,gradient_taps,channels_first,layout,simplify,pack,@layout,fold,rematerialise,@memory,fuse,release,donate"
+        "simplify,loop_sums,crop_taps,gradient_taps,channels_first,layout,simplify,pack,@layout,fold,rematerialise,@memory,fuse,release,donate"
     )
     lower = with_precision(within_budget(passes, "memory=64"), "bfloat16")
     assert "recognise,decompose{only=batch_norm},simplify,precision{to=bfloat16},@precision,integers" in str(lower)

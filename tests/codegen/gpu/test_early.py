@@ -57,17 +57,21 @@ def test_a_kernel_that_stops_after_a_failure_waits_first() -> None:
     assert "failure" not in before and "tl.load(failure)" in after
 
 
-def test_constants_are_loaded_before(gpu: SimulatedGPU) -> None:
-    """A weight of few bits and its scales, but not the row."""
-    case = Case(1, 128, 48, dtype="float16")
+@pytest.mark.parametrize(("dtype", "load"), [("float16", "cp.async.bulk.shared"), ("bfloat16", ".load(")])
+def test_constants_are_loaded_before(dtype: str, load: str, gpu: SimulatedGPU) -> None:
+    """A weight of few bits and its scales, but not the row: to shared memory, or to registers."""
+    case = Case(1, 128, 48, dtype=dtype)
     weight = Weight(np.random.default_rng(0), case)
-    x = np.random.default_rng(1).standard_normal((1, 128)).astype("float16")
+    x = np.random.default_rng(1).standard_normal((1, 128)).astype(dtype)
     before = launches()
     got = executable(program_of(case, weight), Options(device=device("cuda"), architecture="sm_90"))(x)
-    np.testing.assert_allclose(got, x.astype(np.float64) @ weight.value.T, rtol=2e-3, atol=1e-2)
+    bound = 2e-3 if dtype == "float16" else 2e-2
+    np.testing.assert_allclose(
+        got.astype(np.float64), x.astype(np.float64) @ weight.value.T, rtol=bound, atol=5 * bound
+    )
     (source,) = gpu.launched
     loaded, rest = body(source).split(WAITS)
-    assert loaded.count(".load(") == 3 and ".load(" in rest
+    assert loaded.count(load) >= 2 and ".load(" in rest
     assert source.early and launches() == before + 1
 
 

@@ -115,7 +115,7 @@ def test_they_compile(name: str | None) -> None:
 def test_what_kernels_get_for_maps() -> None:
     """Two maps of each program, if TMA can copy both operands of the inner loop."""
     for architecture, scratch in (("sm_90", 2 * BYTES), ("sm_80", 0)):
-        found = [s for s in Attention(s=67, t=67, back=True).sources(architecture) if '"""The gradients of' in s.text]
+        found = [s for s in Attention(s=134, t=134, back=True).sources(architecture) if '"""The gradients of' in s.text]
         assert [s.scratch for s in found] == [scratch, scratch]
         assert all(("make_tensor_descriptor" in s.text) == bool(scratch) for s in found)
 
