@@ -182,10 +182,10 @@ class DroppedAttentionBackward(
         """As burn.attention_backward's."""
         from burn.dialect.adjoint.reverse import gradients
 
-        sides = [ops.reshape(x, shape=type_of(x).shape) for x in (q, k, v)]
-        q, k, v = sides
+        operands = [ops.reshape(x, shape=type_of(x).shape) for x in (q, k, v)]
+        q, k, v = operands
         result = DroppedAttention.decompose(q, k, v, mask, lengths, key, rate, **attrs)
-        found = gradients([result], [g], sides)
+        found = gradients([result], [g], operands)
         assert all(isinstance(x, ir.Value) for x in found)
         return found  # type: ignore[return-value]  # as all of them are depended on
 

@@ -283,7 +283,10 @@ def test_loops(name: str, sizes: tuple[str, str, int, int]) -> None:
 def test_chunks_of_loops_consist_of_whole_vectors() -> None:
     """Rows of 9 padded elements use 9 of 16 lanes. A chunk that is no multiple of 9 would start within a vector."""
     x = random(2, 48, 4, 3)
-    function = lambda x: ops.pad(x, 0.0, low=(0, 0, 0, 3), high=(0, 0, 0, 3), interior=(0,) * 4)  # noqa: E731
+
+    def function(x: Any) -> Any:
+        return ops.pad(x, 0.0, low=(0, 0, 0, 3), high=(0, 0, 0, 3), interior=(0,) * 4)
+
     usual, *others = every(function, ["float32[2, 48, 4, 3]"], "avx512")
     assert others
     for run in (usual, *others):
