@@ -27,6 +27,7 @@ from burn.passes.fusion.foreach import fuse_foreach
 from burn.passes.fusion.horizontal import fuse_horizontally, fuse_small_loops
 from burn.passes.fusion.rebuild import Rebuild
 from burn.passes.fusion.recompute import repeat
+from burn.passes.fusion.separate import separate
 from burn.passes.fusion.updates import updates_of
 from burn.passes.pipeline import register
 
@@ -56,6 +57,7 @@ class Fuse:
             choice.run()
         if preferences.repeat_reads:
             repeat(choice)
+            separate(choice)
         if preferences.fuse_reductions:
             fuse_horizontally(choice)
         if preferences.small_loops:

@@ -92,7 +92,7 @@ class Choice:
                 self._join(op, cluster)
                 self._merge_producers(op, cluster)
                 return
-        cluster = self._start(op)
+        cluster = self.start(op)
         self._merge_producers(op, cluster, new=True)
         if isinstance(op, Concat) and self.preferences.concat_in_place:
             self._take_operands(op, cluster)
@@ -367,7 +367,8 @@ class Choice:
                 op.operation.operands[i] = new
         self.cluster[op.operation], self.position[op.operation] = cluster, position
 
-    def _start(self, op: Op) -> Cluster:
+    def start(self, op: Op) -> Cluster:
+        """A new group with an op as its first member."""
         kind = op.KERNEL or "loop"
         space = type_of(op.x).shape if kind == "reduce" else type_of(op.operation.results[0]).shape
         axes = axes_of(op) if kind == "reduce" else frozenset()
@@ -471,7 +472,7 @@ class Choice:
             result = op.operation.results[0]
             wanted = any(self._reads_memory(use.owner, result) for use in result.uses)
             if wanted and not isinstance(op, Reshape):
-                self._take_producer(op, self._start(op))
+                self._take_producer(op, self.start(op))
                 started = True
         return started
 

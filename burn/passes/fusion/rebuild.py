@@ -7,13 +7,15 @@ from burn.dialect.control import Group, captured
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import is_used, op_of
-from burn.dialect.shape import Reshape
+from burn.dialect.shape import Pad, Reshape
 from burn.dialect.types import type_of
 from burn.errors import CompileError
 from burn.kernels.lower import has_rule
 from burn.passes.fusion.choice import FREE, Choice
 from burn.passes.fusion.cluster import Cluster
+from burn.passes.fusion.separate import stores
 
 
 class Rebuild:
@@ -136,6 +138,8 @@ class Rebuild:
                     outputs.append(result)
         if not outputs:
             return  # unused: it is erased with the fused ops
+        if not all(stores(cluster, v) for v in outputs if isinstance(op_of(v), Pointwise | Pad)):
+            raise CompileError(f"internal: fusion made a group of kind {cluster.kind} that cannot store its results")
         used = self._used(cluster, outputs)
         inputs: dict[ir.Value, None] = {}
         for m in used:

@@ -243,3 +243,17 @@ def test_a_package_for_several_gpus(gpu: SimulatedGPU, tmp_path: Path) -> None:
     build("package", read_program(DIGITS), path, Options(platforms.find(), gpus=tuple(targets[::2])))
     with pytest.raises(RunError, match="compiled for sm_80 and cuda:0 is Simulated GPU 0, sm_90"):
         burn.load(path, device="cuda")
+
+
+def test_a_small_value_that_two_groups_read(gpu: SimulatedGPU) -> None:
+    """A mean's gradient is computed for every element of a larger sum, and then read by another kernel."""
+    draws = np.random.default_rng(2)
+    d, w = (draws.standard_normal(shape).astype(np.float32) for shape in ((6, 16), (16, 16)))
+    mask = draws.random((6, 149, 16)) < 0.3
+
+    def function(d: burn.Tensor, mask: burn.Tensor, w: burn.Tensor) -> tuple[burn.Tensor, burn.Tensor]:
+        each = burn.where(mask, 0.0, (d / 149.0).reshape(6, 1, 16))
+        total = each.sum((0, 1), keepdims=True)
+        return total, (each + (each * total) @ w).sum((0, 1), keepdims=True)
+
+    both(function, d, mask, w)

@@ -99,3 +99,25 @@ func.func @main(%x: tensor<64x32xbf16>, %y: tensor<64x32xbf16>, %w: tensor<32x12
 // CHECK: burn.group
 // CHECK-NOT: burn.mul
 // CHECK: burn.dot_general
+
+// ----- a small value that a group computes for every row, and that another group then reads, is a loop
+func.func @main(%d: tensor<32x64xbf16>, %m: tensor<32x49x64xi1>, %w: tensor<64x64xbf16>) -> (tensor<1x1x64xf32>, tensor<1x1x64xf32>) {
+  %zero = "burn.full"() {value = 0.0 : f64, shape = [], dtype = "float32"} : () -> tensor<f32>
+  %many = "burn.full"() {value = 49.0 : f64, shape = [], dtype = "float32"} : () -> tensor<f32>
+  %0 = "burn.cast"(%d) {dtype = "float32"} : (tensor<32x64xbf16>) -> tensor<32x64xf32>
+  %1 = "burn.div"(%0, %many) : (tensor<32x64xf32>, tensor<f32>) -> tensor<32x64xf32>
+  %2 = "burn.reshape"(%1) {shape = ["32", "1", "64"]} : (tensor<32x64xf32>) -> tensor<32x1x64xf32>
+  %3 = "burn.select"(%m, %zero, %2) : (tensor<32x49x64xi1>, tensor<f32>, tensor<32x1x64xf32>) -> tensor<32x49x64xf32>
+  %4 = "burn.reduce"(%3) {kind = "sum", axes = array<i64: 0, 1>, keepdims = true} : (tensor<32x49x64xf32>) -> tensor<1x1x64xf32>
+  %5 = "burn.mul"(%3, %4) : (tensor<32x49x64xf32>, tensor<1x1x64xf32>) -> tensor<32x49x64xf32>
+  %6 = "burn.cast"(%5) {dtype = "bfloat16"} : (tensor<32x49x64xf32>) -> tensor<32x49x64xbf16>
+  %7 = "burn.dot_general"(%6, %w) {lhs_contract = array<i64: 2>, rhs_contract = array<i64: 0>} : (tensor<32x49x64xbf16>, tensor<64x64xbf16>) -> tensor<32x49x64xbf16>
+  %8 = "burn.cast"(%7) {dtype = "float32"} : (tensor<32x49x64xbf16>) -> tensor<32x49x64xf32>
+  %9 = "burn.add"(%3, %8) : (tensor<32x49x64xf32>, tensor<32x49x64xf32>) -> tensor<32x49x64xf32>
+  %10 = "burn.reduce"(%9) {kind = "sum", axes = array<i64: 0, 1>, keepdims = true} : (tensor<32x49x64xf32>) -> tensor<1x1x64xf32>
+  "burn.return"(%4, %10) : (tensor<1x1x64xf32>, tensor<1x1x64xf32>) -> ()
+}
+// CHECK: [[SMALL:%[0-9]+]] = "burn.group"(%arg0)
+// CHECK: burn.cast
+// CHECK: burn.div
+// CHECK: kind = "loop"{{.*}} -> tensor<32x64xf32>
