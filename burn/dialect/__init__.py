@@ -19,6 +19,7 @@ FAMILIES = (
     "normalization",
     "convolution",
     "tiles",
+    "axis_tiles",
     "attention",
     "attention_gradient",
     "dropout",

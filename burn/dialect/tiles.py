@@ -67,7 +67,7 @@ class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"
         x = ops.windows(x, axis=1, window=(size, size), strides=(step, step), dilations=(1, 1))
         points = len(matrix) // size
         for _ in range(2):  # [n, th, tw, i, j, c..] -> [q, n, th, tw, i, c..] -> [p, q, n, th, tw, c..]
-            x = ops.dot_general(_matrix(matrix, size, x), x, lhs_contract=(1,), rhs_contract=(4,))
+            x = ops.dot_general(matrix_like(matrix, size, x), x, lhs_contract=(1,), rhs_contract=(4,))
         return reshape(x, (points * points, n * product(tiles), *shape[3:]))
 
 
@@ -101,7 +101,7 @@ class JoinTiles(Op, name="join_tiles", traits=Trait.REPEATABLE, kernel="join"):
             x = ops.slice(x, starts=(0,) * rank, sizes=used, steps=(1,) * rank)
         x = reshape(x, (points, points, batch, *tiles, *rest))
         for _ in range(2):  # [p, q, n, th, tw, c..] -> [j, p, ..] -> [i, j, ..]
-            x = ops.dot_general(_matrix(matrix, points, x), x, lhs_contract=(1,), rhs_contract=(1,))
+            x = ops.dot_general(matrix_like(matrix, points, x), x, lhs_contract=(1,), rhs_contract=(1,))
         order = (2, 3, 0, 4, 1, *range(5, 5 + len(rest)))
         x = reshape(transpose(x, order), (batch, *(t * size for t in tiles), *rest))
         rank = type_of(x).rank
@@ -113,5 +113,6 @@ def counts(sizes: Any, size: int) -> tuple[int, ...]:
     return tuple(-(-d // size) for d in sizes)
 
 
-def _matrix(numbers: Any, columns: int, x: ir.Value) -> ir.Value:
+def matrix_like(numbers: Any, columns: int, x: ir.Value) -> ir.Value:
+    """Numbers, row by row, as a matrix of x's element type."""
     return ops.constant(values=numbers, shape=(len(numbers) // columns, columns), dtype=type_of(x).dtype)

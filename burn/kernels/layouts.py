@@ -41,6 +41,16 @@ class Convolution:
 
 
 @dataclass(frozen=True)
+class AxisConvolution(Convolution):
+    """A convolution with a window of `taps`, computed in tiles along `axis` of its image."""
+
+    axis: int = 1
+    taps: tuple[Dim, ...] = ()
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Layouts:
     """The layouts of a back end whose kernels read unpacked operands. `device`: its name, for messages. `fragments`: kernels read
     weights of few bits as fragments of tensor cores (`burn.passes.block_fragments`)."""

@@ -71,3 +71,13 @@ def is_pure(op: Op) -> bool:
     """True if an op is a function of its operands and attributes, without regions. The result of a collective depends on other
     processes."""
     return op.PURE and not op.REGIONS and not op.has(Trait.ORDERED)
+
+
+def unrounded(weight: ir.Value) -> ir.Value:
+    """A constant of bfloat16 as float32, before it was rounded if it is a cast. Views are repeated."""
+    op = op_of(weight)
+    if op is not None and op.OP_NAME == "cast" and type_of(op.x).dtype == "float32":
+        return op.x
+    if op is not None and op.has(Trait.VIEW):
+        return type(op).build(unrounded(op.x), **op.attrs)
+    return ops.cast(weight, dtype="float32")

@@ -28,7 +28,7 @@ from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 from burn.passes.sketch import read_late
 
-MATMULS = ("conv", "dot_general", "packed_conv", "packed_dot", "join_tiles")
+MATMULS = ("conv", "dot_general", "packed_conv", "packed_dot", "join_tiles", "join_axis")
 """Ops whose kernels fuse pointwise ops after them."""
 
 

@@ -1,5 +1,7 @@
 """Turns 3 x 3 convolutions into matmuls in the Winograd domain, with a quarter of the multiplications.
 
+Tiles along one axis are in `winograd_axis`.
+
 Tiles of 4 x 4 results and the filter are evaluated at six points along each axis, multiplied channel by channel and
 interpolated (A. Lavin and S. Gray, arXiv 1509.09308). The multiplication is a matmul for each of the 36 points and each group
 of channels. The gradient of the filter is the transpose of the same sum. A constant filter is transformed at compile time
@@ -23,15 +25,15 @@ from burn.dialect.dims import Dim, floordiv, product
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, current_node, source_name
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, erase_dead, is_named, op_of, splat
+from burn.dialect.query import blocks, erase_dead, is_named, splat
 from burn.dialect.tiles import counts
-from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.layouts import Convolution, PackedMatmul
-from burn.passes.constants import Constants
+from burn.passes.constants import Constants, unrounded
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 from burn.passes.stored import stored
+from burn.passes.winograd_axis import AxisTiles, axes
 from burn.passes.winograd_matrices import TAPS, Transforms, flat, transforms, transposed
 
 TILE = 4
@@ -51,6 +53,10 @@ SMALL_MOVE = 0.5
 for each element that one of 6 points has, and its results are counted twice (`Winograd._pays`)."""
 
 
+AXIS_MOVE = 0.5
+"""The same for tiles along one axis."""
+
+
 @register
 @dataclass(frozen=True)
 class Winograd:
@@ -63,7 +69,7 @@ class Winograd:
     are multiplied. The defaults are for vectors that need several elements per multiply-add.
 
     `bfloat16` includes convolutions of bfloat16 with constant filters, for targets that multiply it at twice the rate of
-    float32.
+    float32. They may have `square` tiles, or tiles along one `axis` (`winograd_axis`), whichever is expected to be faster.
     """
 
     name: ClassVar[str] = "winograd"
@@ -75,6 +81,8 @@ class Winograd:
     cache: int = 0
     constant: int = 40
     bfloat16: bool = False
+    square: bool = True
+    axis: bool = True
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
@@ -85,7 +93,11 @@ class Winograd:
                     if not isinstance(op, Op):
                         continue
                     with op.operation.location, ir.InsertionPoint(op.operation):
-                        if _is_plain(op) and self._takes(op, constant(op.weight), env):
+                        if isinstance(op, Conv) and type_of(op.x).dtype == "bfloat16":
+                            made = self._narrow(op, env) if self.bfloat16 and constant(op.weight) else None
+                            if made is None:
+                                continue
+                        elif _is_plain(op) and self._takes(op, constant(op.weight), env):
                             made = _convolution(op, env)
                         elif (padded := _gradient_of(op)) is not None and self._decides(
                             op, _shape(op), _shape(op.rhs), env, gradient=True
@@ -98,9 +110,22 @@ class Winograd:
 
     def _takes(self, op: Op, constant: bool, env: Environment) -> bool:
         weight = _shape(op.weight)
-        if type_of(op.x).dtype == "bfloat16" and not (self.bfloat16 and constant and _has_pairs(op)):
-            return False
         return not (constant and self._grows(op)) and self._decides(op, weight, _shape(op), env, constant)
+
+    def _narrow(self, op: Conv, env: Environment) -> ir.Value | None:
+        """A convolution of bfloat16 with a constant filter in the tiles that are expected to be faster; None if it stays."""
+        tiles = min(axes(op), key=self._axis_cost, default=None) if self.axis else None
+        if self.square and _is_plain(op) and _has_pairs(op) and not self._grows(op):
+            cost, _ = self._costs(_shape(op.weight), _shape(op), "bfloat16", True, op.groups)
+            if tiles is None or cost <= self._axis_cost(tiles):
+                pays = self._decides(op, _shape(op.weight), _shape(op), env, constant=True)
+                return _convolution(op, env) if pays else None
+        if tiles is None or not self.constants or 0 < self.largest < tiles.work(1)[-1]:
+            return None
+        pays = self.always or self._axis_cost(tiles) < GAIN["bfloat16"] * tiles.plain(_images(op))
+        if not self.always and env.backend is not None:
+            pays = env.backend.layouts.winograd(tiles.description, pays)
+        return tiles.build() if pays else None
 
     def _decides(
         self,
@@ -129,10 +154,16 @@ class Winograd:
     def _pays(
         self, weight: tuple[Dim, ...], y: tuple[Dim, ...], dtype: str, constant: bool = False, groups: int = 1
     ) -> bool:
-        """Compares multiplications and additions, plus one write and one read for each transformed element. A constant
-        filter is only read, during the matmuls."""
         if self.always:
             return True
+        cost, plain = self._costs(weight, y, dtype, constant, groups)
+        return cost < GAIN[dtype] * plain
+
+    def _costs(
+        self, weight: tuple[Dim, ...], y: tuple[Dim, ...], dtype: str, constant: bool, groups: int
+    ) -> tuple[float, int]:
+        """The costs with square tiles and without. They are multiplications and additions, plus one write and one read for
+        each transformed element. A constant filter is only read, during the matmuls."""
         *_, channels, outputs = weight
         images, *sizes, _ = y
         pixels = product([d for d in sizes if isinstance(d, int)])
@@ -145,14 +176,29 @@ class Winograd:
         plain = 2 * TAPS**2 * images * pixels * channels * outputs
         points = transforms(tile).count ** 2
         matmuls, taps = 2 * points * tiles * channels * outputs, points * channels * outputs
-        # pairs of bfloat16 are multiplied in the time of a float32, and pixels move in pairs too, but not results
-        elements = points * tiles * (channels * groups + (2 * outputs if dtype == "bfloat16" else outputs))
-        size = 2 if dtype == "bfloat16" else 4
-        moved = 2 * (self.cached if size * elements <= self.cache else self.element) * elements
-        moved = moved * SMALL_MOVE if dtype == "bfloat16" else moved
+        moved = self._moved(points * tiles * channels * groups, points * tiles * outputs, dtype)
         if constant:
-            return max(matmuls, self.constant * taps) + moved < GAIN[dtype] * plain
-        return matmuls + moved + 2 * self.element * taps < GAIN[dtype] * plain
+            return max(matmuls, self.constant * taps) + moved, plain
+        return matmuls + moved + 2 * self.element * taps, plain
+
+    def _moved(self, pixels: int, results: int, dtype: str, narrow_move: float = SMALL_MOVE) -> float:
+        """The cost of writing and reading so many elements in the domain."""
+        if dtype != "bfloat16":
+            elements = pixels + results
+            return 2 * (self.cached if 4 * elements <= self.cache else self.element) * elements
+        # pairs of bfloat16 are multiplied in the time of a float32, and pixels move in pairs too, but not results
+        elements = pixels + 2 * results
+        return 2 * (self.cached if 2 * elements <= self.cache else self.element) * elements * narrow_move
+
+    def _axis_cost(self, tiles: AxisTiles) -> float:
+        multiplications, pixels, results, taps = tiles.work(_images(tiles.op))
+        return max(multiplications, self.constant * taps) + self._moved(pixels, results, "bfloat16", AXIS_MOVE)
+
+
+def _images(op: Op) -> int:
+    """The number of images; a symbolic one counts as one, as constant filters are used."""
+    images = _shape(op)[0]
+    return images if isinstance(images, int) else 1
 
 
 def _shape(value: ir.Value | Op) -> tuple[Dim, ...]:
@@ -187,9 +233,9 @@ def _convolution(op: Op, env: Environment) -> ir.Value:
     images, down, along, _ = _shape(op)
     by, dtype = _transforms(op.x), type_of(op.x).dtype
     tiles = counts((down, along), by.tile)
-    axes: dict[str, Any] = {"dtype": "float32"} if dtype == "bfloat16" else {}
+    attrs: dict[str, Any] = {"dtype": "float32"} if dtype == "bfloat16" else {}
     if dtype == "bfloat16":  # `pack` makes panels of pairs
-        filter, columns = ops.cast(_filter(_by_group(_unrounded(op.weight), op.groups), by), dtype=dtype), None
+        filter, columns = ops.cast(_filter(_by_group(unrounded(op.weight), op.groups), by), dtype=dtype), None
     else:
         filter, columns = _evaluated(op.weight, op.groups, images * product(tiles), env)
     pixels = _pixels(op.x, op.low, tiles)
@@ -197,13 +243,13 @@ def _convolution(op: Op, env: Environment) -> ir.Value:
         points, count, channels = type_of(pixels).shape
         pixels = ops.reshape(pixels, shape=(points, count, op.groups, floordiv(channels, op.groups)))
     batch = (0, 2) if op.groups > 1 else (0,)
-    axes |= {"lhs_batch": batch, "lhs_contract": (len(batch) + 1,)}
+    attrs |= {"lhs_batch": batch, "lhs_contract": (len(batch) + 1,)}
     if columns is None:
         matmuls = ops.dot_general(
-            pixels, filter, rhs_batch=tuple(range(len(batch))), rhs_contract=(len(batch),), **axes
+            pixels, filter, rhs_batch=tuple(range(len(batch))), rhs_contract=(len(batch),), **attrs
         )
     else:
-        matmuls = ops.packed_dot(pixels, filter, columns=columns, **axes)
+        matmuls = ops.packed_dot(pixels, filter, columns=columns, **attrs)
     if op.groups > 1:
         points, groups, count, outputs = type_of(matmuls).shape
         matmuls = ops.reshape(ops.transpose(matmuls, permutation=(0, 2, 1, 3)), shape=(points, count, groups * outputs))
@@ -245,16 +291,6 @@ def _spare(x: ir.Value, tiles: tuple[int, ...], points: int) -> int:
         return max(sets.values())
 
     return min(range(SPARE + 1), key=lambda spare: (max(MOST_IN_SET, in_one_set(spare)), spare))
-
-
-def _unrounded(weight: ir.Value) -> ir.Value:
-    """A constant of bfloat16 as float32, before it was rounded if it is a cast. Views are repeated."""
-    op = op_of(weight)
-    if op is not None and op.OP_NAME == "cast" and type_of(op.x).dtype == "float32":
-        return op.x
-    if op is not None and op.has(Trait.VIEW):
-        return type(op).build(_unrounded(op.x), **op.attrs)
-    return ops.cast(weight, dtype="float32")
 
 
 def _by_group(weight: ir.Value, groups: int) -> ir.Value:

@@ -45,7 +45,7 @@ def test_every_op_is_accounted_for() -> None:
     assert kinds["structure"] == {"yield", "return", "group"}  # terminators, and what fusion makes
     assert kinds["shared"] == {"full", "constant", "weight", "iota", "dim_values", "check_size", "list_empty"}
     assert kinds["composite"] == {
-        "quantize", "dequantize", "split_tiles", "join_tiles", "vjp",
+        "quantize", "dequantize", "split_tiles", "join_tiles", "split_axis", "join_axis", "vjp",
         "random_key", "random_bits", "random_uniform", "random_normal", "random_kept",
             "dropped_attention", "dropped_attention_forward", "dropped_attention_backward",
     }  # fmt: skip

@@ -5,12 +5,12 @@ Fully unrolled code for a tile would be six times as long, and hardly faster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from burn.dialect.axis_tiles import JoinAxis, SplitAxis
 from burn.dialect.dims import Dim, LoopVar, product
 from burn.dialect.tiles import counts
 from burn.dialect.types import type_of
-from burn.kernels.body import Apply, Const, LoopKernel, Scalar, Stage, Where, Write
+from burn.kernels.body import Const, LoopKernel, Scalar, Stage, Where, Write
+from burn.kernels.builders import axis_tiles
 from burn.kernels.builders.builder import (
     Builder,
     Call,
@@ -21,6 +21,7 @@ from burn.kernels.builders.builder import (
     loop_index,
     loops,
 )
+from burn.kernels.builders.linear_maps import matvec, rows_of
 from burn.kernels.lower import linear
 from burn.kernels.preferences import Preferences
 
@@ -29,11 +30,13 @@ APART = 16
 
 
 def split(group: Computation, preferences: Preferences) -> list[Call]:
-    """One `split_tiles`."""
+    """One `split_tiles` or `split_axis`."""
     op = anchor_of(group, "split")
+    if isinstance(op, SplitAxis):
+        return axis_tiles.split(group)
     x, result = type_of(op.x), type_of(op.operation.results[0])
     dtype = accumulate_type(x.dtype)
-    rows = _rows(op.matrix, op.size)
+    rows = rows_of(op.matrix, op.size)
     builder = Builder(group)
     variables = loops((x.shape[0], *op.tiles, *x.shape[3:]))
     n, down, along, *rest = loop_index(variables)
@@ -52,7 +55,7 @@ def split(group: Computation, preferences: Preferences) -> list[Call]:
         return Where(dtype, ranges, found, Const(dtype, 0)) if ranges else found
 
     held = _Held(builder, dtype, (len(rows), op.size), variables[-1])
-    columns = _mapped(rows, [pixel(i) for i in range(op.size)])
+    columns = matvec(rows, [pixel(i) for i in range(op.size)])
     mapped = tuple(Write(held.buffer, held.at(i, j), scalar) for i, scalar in enumerate(columns))
     tile = linear((n, down, along), (x.shape[0], *op.tiles))
     writes = tuple(
@@ -61,7 +64,7 @@ def split(group: Computation, preferences: Preferences) -> list[Call]:
             linear((k * len(rows) + number, tile, *rest), result.shape),
             convert(scalar, result.dtype),
         )
-        for number, scalar in enumerate(_mapped(rows, [held.load(k, at) for at in range(op.size)]))
+        for number, scalar in enumerate(matvec(rows, [held.load(k, at) for at in range(op.size)]))
     )
     stages = (Stage((column, variables[-1]), (), mapped), Stage((row, variables[-1]), (), writes))
     transformed = builder.call(lambda buffers: LoopKernel(variables[:-1], stages, buffers))
@@ -80,8 +83,11 @@ def _zeros(group: Computation, spare: int) -> Call:
 
 
 def join(group: Computation, preferences: Preferences) -> list[Call]:
-    """One `join_tiles` with its epilogue: a kernel for whole tiles, and others for the partial tiles at the borders."""
+    """One `join_tiles` or `join_axis` with its epilogue: a kernel for whole tiles, and others for the partial tiles at the
+    borders."""
     op = anchor_of(group, "join")
+    if isinstance(op, JoinAxis):
+        return axis_tiles.join(group)
     parts = [_parts(size, op.size) for size in op.sizes]
     return [_combined(group, down, along) for down in parts[0] for along in parts[1]]
 
@@ -99,7 +105,7 @@ def _combined(group: Computation, down: Part, along: Part) -> Call:
     op = anchor_of(group, "join")
     x, result = type_of(op.x), op.operation.results[0]
     points = len(op.matrix) // op.size
-    rows = _rows(op.matrix, points)
+    rows = rows_of(op.matrix, points)
     builder = Builder(group)
     variables = loops((op.batch, down[1], along[1], *x.shape[2:]))
     n, first, second, *rest = loop_index(variables)
@@ -108,9 +114,9 @@ def _combined(group: Computation, down: Part, along: Part) -> Call:
     column, row = LoopVar("column", points), LoopVar("row", down[2])
     (j,), (k,) = loop_index((column,)), loop_index((row,))
     held = _Held(builder, x.dtype, (op.size, points), variables[-1])
-    columns = _mapped(rows, [builder.low.at(op.x, (i * points + j, tile, *rest)) for i in range(points)])
+    columns = matvec(rows, [builder.low.at(op.x, (i * points + j, tile, *rest)) for i in range(points)])
     mapped = tuple(Write(held.buffer, held.at(i, j), scalar) for i, scalar in enumerate(columns))
-    pixels = _mapped(rows, [held.load(k, at) for at in range(points)])[: along[2]]
+    pixels = matvec(rows, [held.load(k, at) for at in range(points)])[: along[2]]
     writes = []
     for number, value in enumerate(group.yielded):
         for within, pixel in enumerate(pixels):
@@ -137,77 +143,3 @@ class _Held:
 
     def load(self, row: Dim, column: Dim) -> Scalar:
         return self.builder.low.load(self.buffer, self.at(row, column))
-
-
-def _rows(numbers: Sequence[float], columns: int) -> list[list[float]]:
-    return [list(numbers[at : at + columns]) for at in range(0, len(numbers), columns)]
-
-
-def _mapped(matrix: list[list[float]], vector: list[Scalar]) -> list[Scalar]:
-    """matrix * vector. Evaluation points come in pairs x and -x: common subexpressions of rows or columns are computed
-    once."""
-    matrix, vector = _paired(matrix, vector)
-    sums = _Sums(vector)
-    return [sums.row(row) for row in matrix]
-
-
-def _paired(matrix: list[list[float]], vector: list[Scalar]) -> tuple[list[list[float]], list[Scalar]]:
-    """Replaces neighbouring columns that differ only in signs by the columns of their sum and difference."""
-    columns = [list(column) for column in zip(*matrix, strict=True)]
-    at = 0
-    vector = list(vector)
-    while at + 1 < len(columns):
-        a, b = columns[at], columns[at + 1]
-        if any(a) and all(abs(p) == abs(q) for p, q in zip(a, b, strict=True)):
-            x, y = vector[at], vector[at + 1]
-            columns[at] = [p if p == q else 0.0 for p, q in zip(a, b, strict=True)]
-            columns[at + 1] = [p if p == -q else 0.0 for p, q in zip(a, b, strict=True)]
-            vector[at : at + 2] = [Apply(x.dtype, "add", (x, y)), Apply(x.dtype, "sub", (x, y))]
-            at += 1
-        at += 1
-    return [list(row) for row in zip(*columns, strict=True)], vector
-
-
-class _Sums:
-    """Linear combinations of a vector's elements. The partial sums over even and odd elements are kept: rows may differ
-    only in the sign of one of them."""
-
-    def __init__(self, vector: list[Scalar]) -> None:
-        self.vector = vector
-        self.dtype = vector[0].dtype
-        self.kept: dict[tuple[tuple[int, float], ...], Scalar] = {}
-
-    def row(self, numbers: list[float]) -> Scalar:
-        parts = []
-        for start in (0, 1):
-            terms = [(at, numbers[at]) for at in range(start, len(numbers), 2) if numbers[at]]
-            if terms:
-                negative = terms[0][1] < 0
-                parts.append((negative, self.sum(tuple((at, -n if negative else n) for at, n in terms))))
-        if not parts:
-            return Const(self.dtype, 0)
-        parts.sort(key=lambda part: part[0])  # subtracted sums come last
-        negative, total = parts[0]
-        if negative:
-            total = Apply(self.dtype, "neg", (total,))
-        for negative, part in parts[1:]:
-            total = Apply(self.dtype, "sub" if negative else "add", (total, part))
-        return total
-
-    def sum(self, terms: tuple[tuple[int, float], ...]) -> Scalar:
-        if terms not in self.kept:
-            total: Scalar | None = None
-            # terms without a multiplication come first
-            for at, number in sorted(terms, key=lambda term: abs(term[1]) != 1):
-                total = self._with(total, number, self.vector[at])
-            assert total is not None
-            self.kept[terms] = total
-        return self.kept[terms]
-
-    def _with(self, total: Scalar | None, number: float, x: Scalar) -> Scalar:
-        if abs(number) == 1:
-            if total is None:
-                return x if number == 1 else Apply(self.dtype, "neg", (x,))
-            return Apply(self.dtype, "add" if number == 1 else "sub", (total, x))
-        scaled = Apply(self.dtype, "mul", (x, Const(self.dtype, number)))
-        return scaled if total is None else Apply(self.dtype, "add", (total, scaled))

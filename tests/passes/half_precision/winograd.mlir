@@ -1,4 +1,4 @@
-// passes: winograd{always bfloat16}
+// passes: winograd{always bfloat16 axis=false}
 
 // ----- a constant filter is evaluated in float32, and rounded at the points; sums are float32
 func.func @main(%x: tensor<?x7x9x2xbf16, ["n", "7", "9", "2"]>) -> tensor<?x7x8x3xbf16, ["n", "7", "8", "3"]> {
