@@ -78,7 +78,7 @@ def shown(row: Mapping[str, Any]) -> str:
     problems = "; ".join(f"{k}: {v}"[:160] for k, v in row.items() if k.endswith("failed"))
     kind = "training" if row["training"] else ""
     name = f"{row['list']} {row['name']} b{row['batch']} {row['dtype']} {row['through']} {kind}"
-    return f"{name}: {times} differs {row.get('differs', 0):.1e} {problems}"
+    return f"{name}: {times} differs {row.get('differs', 0):.1e} {row.get('differs later', 0):.1e} {problems}"
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ from zoo.weights import vary
 ROUNDS, CALLS = 5, 8
 LOSSES = 4
 """Forward passes of eager whose losses say how much dropout moves them."""
+STEPS = 4
+"""Training steps whose last loss is compared: a wrong gradient or update does not change the first one."""
 
 
 def waited(call: Callable[[], Any]) -> float:
@@ -268,21 +270,30 @@ def trained(module: Any, inputs: Any, setting: Setting, row: dict[str, Any]) -> 
         with torch.no_grad(), torch.autocast("cuda", getattr(torch, setting.dtype)):
             return [loss_of(eager(*given)).item() for _ in range(LOSSES)]
 
-    first: list[float] = []
+    ours_lost: list[float] = []
+    eager_lost: list[float] = []
 
-    def noting(call: Callable[[], Any]) -> Callable[[], Any]:
-        """The call, with its first loss noted."""
-        first.append(float(call()))
+    def noting(call: Callable[[], Any], lost: list[float]) -> Callable[[], Any]:
+        """The call, with the losses of its first steps noted."""
+        lost += [float(call()) for _ in range(STEPS)]
         return call
 
-    found = attempted(row, "burn", lambda: noting(ours())) if setting.through == THROUGH[0] else {}
+    found = attempted(row, "burn", lambda: noting(ours(), ours_lost)) if setting.through == THROUGH[0] else {}
     eager = module.cuda()
     expected = losses()  # with the first weights: PyTorch has made no step yet
     if setting.through == THROUGH[1]:
-        found |= attempted(row, "burn", lambda: noting(theirs(torch.compile(eager, backend="burn"))))
-    if first:
-        row["differs"] = beyond(first[0], expected)
-    found |= attempted(row, "eager", lambda: theirs(eager))
+        # torch.compile shares the parameters, so eager's steps come first, and the weights are put back
+        start = {name: value.clone() for name, value in eager.state_dict().items()}
+        found |= attempted(row, "eager", lambda: noting(theirs(eager), eager_lost))
+        eager.load_state_dict(start)
+        found |= attempted(row, "burn", lambda: noting(theirs(torch.compile(eager, backend="burn")), ours_lost))
+    else:
+        found |= attempted(row, "eager", lambda: noting(theirs(eager), eager_lost))
+    if ours_lost:
+        row["differs"] = beyond(ours_lost[0], expected)
+    if ours_lost and eager_lost:
+        spread = max(expected) - min(expected)
+        row["differs later"] = beyond(ours_lost[-1], [eager_lost[-1] - spread / 2, eager_lost[-1] + spread / 2])
     for mode in setting.modes:
         found |= attempted(row, mode, lambda mode=mode: theirs(torch.compile(eager, mode=mode)))
     return found
