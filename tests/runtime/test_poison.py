@@ -36,3 +36,10 @@ def test_graphs_do_not_read_uninitialised_memory(byte: str, mode: str) -> None:
     options = ["--count", COUNT, "--seed", SEED, "-j", "1", "--mode", mode, "--length", "12"]
     ended = python("-m", "tests.fuzz.onnx", *options, BURN_POISON=byte, MALLOC_PERTURB_="85")
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_memory_of_a_gpu_has_the_byte() -> None:
+    pytest.importorskip("triton")
+    options = ["-rA", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "poison or small_value"]
+    ended = python("-m", "pytest", *options, "tests/codegen/gpu/test_programs.py", BURN_POISON="90")
+    assert ended.returncode == 0 and "::test_poison" in ended.stdout, ended.stdout + ended.stderr

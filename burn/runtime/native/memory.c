@@ -88,6 +88,8 @@ static int32_t poison = -1;
 
 void burn_memory_poison(int32_t byte) { poison = byte; }
 
+int32_t burn_memory_poisoned(void) { return poison; }
+
 void burn_memory_spoil(void *memory, int64_t bytes) {
     if (poison >= 0 && memory && bytes > 0)
         memset(memory, poison, (size_t)bytes);

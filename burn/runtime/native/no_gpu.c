@@ -14,6 +14,7 @@ void burn_device_program_end(burn_program *program) { (void)program; }
 void burn_device_take_inputs(burn_run *run, burn_input *inputs) { (void)run, (void)inputs; }
 void burn_device_give_outputs(burn_run *run) { (void)run; }
 void burn_device_release(burn_run *run, int64_t mark) { (void)run, (void)mark; }
+void burn_device_spoil(burn_run *run, void *memory, int64_t bytes) { (void)run, (void)memory, (void)bytes; }
 void burn_device_run_end(burn_run *run) { (void)run; }
 int32_t burn_recorded_entry(burn_run *run) { return run->program->info.entry(run); }
 void burn_recordings_clear(burn_run *run) { (void)run; }

@@ -121,6 +121,7 @@ void burn_device_look(burn_run *run);
 /* Brings the outputs to the host, if they belong there. */
 void burn_device_give_outputs(burn_run *run);
 void burn_device_release(burn_run *run, int64_t mark);
+void burn_device_spoil(burn_run *run, void *memory, int64_t bytes); /* as burn_memory_spoil, on the device */
 /* An output depends on the work submitted so far: failures up to this point are reported with it. */
 void burn_device_ready(burn_run *run, int64_t output);
 void burn_device_run_end(burn_run *run);

@@ -23,6 +23,11 @@ static int check(burn_run *run, int32_t status, int64_t bytes) {
     return status == BURN_OK;
 }
 
+void burn_device_spoil(burn_run *run, void *memory, int64_t bytes) {
+    if (burn_memory_poisoned() >= 0 && bytes > 0)
+        check(run, burn_device_fill(run->program->info.device, memory, (uint8_t)burn_memory_poisoned(), bytes), 0);
+}
+
 /* Memory of the device, or NULL: then the run has failed. */
 static void *take(burn_run *run, int64_t bytes) {
     if (run->trace)
@@ -30,7 +35,9 @@ static void *take(burn_run *run, int64_t bytes) {
     if (!burn_run_take(run, bytes))
         return NULL;
     void *memory = burn_device_alloc(run->program->info.device, bytes);
-    if (!memory)
+    if (memory)
+        burn_device_spoil(run, memory, bytes);
+    else
         check(run, burn_device_error_status(), bytes);
     return memory;
 }

@@ -19,6 +19,15 @@ void burn_program_memory_free(const burn_program *program, void *memory) {
         burn_memory_free(memory);
 }
 
+/* Fills memory for what the program plans with the byte of burn_memory_poison, if there is one. */
+static void spoil(burn_run *run, void *memory, int64_t bytes) {
+    const burn_program_info *info = &run->program->info;
+    if (!info->device)
+        burn_memory_spoil(memory, bytes);
+    else if (burn_memory_poisoned() >= 0)
+        burn_device_spoil(run, memory, bytes);
+}
+
 void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *offsets) {
     const burn_program_info *info = &run->program->info;
     if (burn_run_failed(run))
@@ -55,8 +64,8 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
         run->have_plan = 1;
     } else if (!run->planned && !burn_run_take(run, run->plan_bytes))
         return NULL;
-    if (!run->planned && !run->program->info.device)
-        burn_memory_spoil(run->arena, run->arena_bytes);
+    if (!run->planned)
+        spoil(run, run->arena, run->plan_bytes);
     run->planned = 1;
     if (table)
         memcpy(offsets, run->offsets, table);

@@ -20,6 +20,7 @@ enum { BURN_ALIGNMENT = 64, BURN_MAX_RANK = 64 };
 /* ---- memory.c: blocks of 64-byte aligned memory ------------------------------------------------------------------ */
 BURN_OWN void *burn_memory_new(int64_t bytes); /* NULL when there is none left; never NULL for 0 bytes */
 BURN_OWN void burn_memory_free(void *memory);  /* accepts NULL */
+BURN_OWN int32_t burn_memory_poisoned(void); /* the byte of burn_memory_poison, or -1 */
 BURN_OWN void burn_memory_spoil(void *memory, int64_t bytes); /* fills it with the byte of burn_memory_poison, if there is one */
 void burn_memory_poison(int32_t byte); /* fills new memory and arenas with a byte, to find reads of uninitialised memory; -1: off */
 /* guarded.c: memory of programs on the CPU is next to pages without access, to find kernels that read or write outside of their

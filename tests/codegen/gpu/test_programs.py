@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +259,27 @@ def test_a_small_value_that_two_groups_read(gpu: SimulatedGPU) -> None:
         return total, (each + (each * total) @ w).sum((0, 1), keepdims=True)
 
     both(function, d, mask, w)
+
+
+@pytest.mark.skipif(os.environ.get("BURN_POISON") != "90", reason="tests/runtime/test_poison.py runs it")
+def test_poison(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call runs kernel by kernel, the second is recorded, and the third replays the recording."""
+    x = np.random.default_rng(4).standard_normal((40, 9)).astype(np.float32)
+    made = burn.compile(lambda x: burn.softmax(x @ x.T, axis=0).sum(1), (x,), cache=False, device="cuda")
+    launch, filled = gpu.launch, []
+
+    def look(image: str, function: str, blocks: int, threads: int, shared: int, words: list[int]) -> None:
+        memory = [bytes((ctypes.c_char * min(gpu.reach(w), 16)).from_address(w)) for w in words if w > 1 << 32]
+        filled.append(any(m and not m.strip(b"Z") for m in memory))
+        launch(image, function, blocks, threads, shared, words)
+
+    simulation().on_launch(look)
+    calls = []
+    for _ in range(3):
+        before = len(filled)
+        got = made(x)
+        np.testing.assert_allclose(
+            got, burn.compile(lambda x: burn.softmax(x @ x.T, axis=0).sum(1), (x,))(x), rtol=1e-4
+        )
+        calls.append(any(filled[before:]))
+    assert calls == [True] * 3
