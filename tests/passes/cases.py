@@ -2,8 +2,8 @@
 
 A file in `cases/` begins with `// passes: ...` and holds cases divided by `// -----`; the words after that name them.
 A line `// inputs: special` in a case mixes NaN and infinities into its inputs; `// rounds` allows for rounding; `// large`
-is too much for interpreters, except in slow tests. `// renews: 0=2` says that output 0 is the next value of input 2; `// foreach`
-joins updates. In a case whose name ends in "stays" a law does not apply.
+is too much for interpreters, except in slow tests. `// renews: 0=2` says that output 0 is the next value of input 2.
+In a case whose name ends in "stays" a law does not apply.
 """
 
 from __future__ import annotations
@@ -58,10 +58,6 @@ class Case:
     @property
     def large(self) -> bool:
         return "// large" in self.text
-
-    @property
-    def joins_updates(self) -> bool:
-        return "// foreach" in self.text
 
     @property
     def rounds(self) -> bool:

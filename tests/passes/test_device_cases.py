@@ -12,7 +12,6 @@ from burn.codegen.triton.backend import GPU
 from burn.dialect.text import to_text
 from burn.passes import pipeline
 from burn.passes.environment import Device, Environment
-from tests.codegen.gpu.foreach import set_foreach
 from tests.passes.cases import Case, cases, check, read
 
 DEVICES: dict[str, Device] = {"gpu": GPU(), "cpu": CPU(TARGETS["avx512"])}
@@ -22,9 +21,7 @@ CASES = [(device, case) for folder, device in DEVICES.items() for case in cases(
 
 
 @pytest.mark.parametrize(("device", "case"), CASES, ids=[case.name for _, case in CASES])
-def test_case(device: Device, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    if case.joins_updates:
-        set_foreach(monkeypatch)
+def test_case(device: Device, case: Case) -> None:
     program = read(case)
     pipeline.run(pipeline.parse(case.passes), program, Environment(device))
     output = to_text(program)

@@ -8,7 +8,6 @@ from burn.codegen.triton.backend import GPU
 from burn.dialect.text import parse_text
 from burn.passes import pipeline
 from burn.passes.environment import Environment
-from tests.codegen.gpu.foreach import set_foreach
 
 TEXT = """
 func.func @main(%x: tensor<64x128xf32>, %y: tensor<64x128xf32>, %p: tensor<128xf32>, %q: tensor<128xf32>)
@@ -25,8 +24,7 @@ func.func @main(%x: tensor<64x128xf32>, %y: tensor<64x128xf32>, %p: tensor<128xf
 @pytest.mark.parametrize(
     ("first", "second", "takes"), [("%p", "%q", [2, 3]), ("%q", "%q", [2, -1]), ("%q", "%p", [-1, -1])]
 )
-def test_memory_of_state(first: str, second: str, takes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    set_foreach(monkeypatch)
+def test_memory_of_state(first: str, second: str, takes: list[int]) -> None:
     program = parse_text(TEXT.format(first=first, second=second))
     program.renews, program.given_up = {0: 2, 1: 3}, (2, 3)
     pipeline.run(pipeline.parse("fuse,release,donate"), program, Environment(GPU()))

@@ -9,7 +9,6 @@ import pytest
 
 import burn
 from burn.dialect.text import parse_text
-from tests.codegen.gpu.foreach import set_foreach
 from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 from tests.codegen.gpu.sources import sources_of
 
@@ -46,10 +45,7 @@ def moved(parameters: list[np.ndarray], steps: int) -> list[np.ndarray]:
     return found
 
 
-def test_adamw_updates_parameters_of_all_sizes_in_few_launches(
-    gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_foreach(monkeypatch)
+def test_adamw_updates_parameters_of_all_sizes_in_few_launches(gpu: SimulatedGPU) -> None:
     model = Parameters()
     before = [np.asarray(getattr(model, f"p{n}")).astype(np.float64) for n in range(len(SHAPES))]
     step = burn.train.step(model, lambda m, x: m(x), burn.optim.AdamW(model, lr=0.01, weight_decay=0.1), device="cuda")
@@ -90,9 +86,8 @@ def casts(*types: tuple[str, str, str]) -> str:
     ],
 )
 def test_loops_of_one_launch_have_pointers_and_sizes_of_one_type(
-    types: list[tuple[str, str, str]], launches: int, monkeypatch: pytest.MonkeyPatch
+    types: list[tuple[str, str, str]], launches: int
 ) -> None:
-    set_foreach(monkeypatch)
     program = parse_text(casts(*types))
     program.renews = {n: n for n in range(len(types))}
     sources = sources_of(program)
@@ -101,9 +96,8 @@ def test_loops_of_one_launch_have_pointers_and_sizes_of_one_type(
     assert not any(source.wide for source in joined)
 
 
-def test_an_op_without_results_reads_a_value(monkeypatch: pytest.MonkeyPatch, gpu: SimulatedGPU) -> None:
+def test_an_op_without_results_reads_a_value(gpu: SimulatedGPU) -> None:
     """The checks of `burn.debug.nans` are such ops."""
-    set_foreach(monkeypatch)
     run = burn.jit(lambda x: burn.sqrt(x) + 1.0, device="cuda")
     with burn.debug.nans():
         np.testing.assert_array_equal(np.asarray(run(np.array([1, 4], np.float32))), [2, 3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import burn
 from burn import optim
-from tests.codegen.gpu.foreach import set_foreach
+from burn.codegen.triton.heuristics import preferences
 from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 
 pytest.importorskip("triton")
@@ -87,10 +88,9 @@ CASES = [(name, number) for name in OPTIMIZERS for number in range(len(OPTIONS))
 def test_steps(name: str, number: int, gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = 7 * len(name) + number
     make, options = OPTIMIZERS[name], OPTIONS[number]
-    set_foreach(monkeypatch)
     together = trained(make, options, seed, "cuda")
     assert any("loops over different tensors" in source.text for source in gpu.launched)
-    set_foreach(monkeypatch, 0)
+    monkeypatch.setattr(preferences, "PREFERENCES", replace(preferences.PREFERENCES, foreach=0))
     launched = len(gpu.launched)
     apart = trained(make, options, seed, "cuda")
     assert not any("loops over different tensors" in source.text for source in gpu.launched[launched:])

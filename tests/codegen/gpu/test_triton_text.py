@@ -16,7 +16,6 @@ from burn.dialect.types import TensorType
 from burn.errors import CompileError
 from burn.passes import pipeline
 from burn.passes.environment import Environment
-from tests.codegen.gpu.foreach import set_foreach
 from tests.codegen.gpu.sources import sources_of
 from tests.passes.cases import Case, cases, check, read
 
@@ -24,9 +23,7 @@ CASES = cases(Path(__file__).parent / "cases")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_kinds(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    if case.joins_updates:
-        set_foreach(monkeypatch)
+def test_kinds(case: Case) -> None:
     program = read(case)
     pipeline.run(pipeline.parse(case.passes), program, Environment(GPU()))
     output = GPU(portable=True).printer.listing(program)

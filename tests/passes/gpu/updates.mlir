@@ -1,7 +1,6 @@
 // passes: fuse
 
 // ----- momentum reads a gradient in half precision and has a kernel of its own
-// foreach
 // renews: 0=2, 1=3
 func.func @main(%x: tensor<64x128xbf16>, %y: tensor<64x256xbf16>, %p: tensor<128x256xf32>, %m: tensor<128x256xf32>)
     -> (tensor<128x256xf32>, tensor<128x256xf32>) {
@@ -26,7 +25,6 @@ func.func @main(%x: tensor<64x128xbf16>, %y: tensor<64x256xbf16>, %p: tensor<128
 // CHECK: kind = "loop"
 
 // ----- updates of different shapes are one group
-// foreach
 // renews: 0=2, 1=3
 func.func @main(%x: tensor<64x128xf32>, %y: tensor<64x32xf32>, %p: tensor<128xf32>, %q: tensor<32xf32>)
     -> (tensor<128xf32>, tensor<32xf32>) {
@@ -43,7 +41,6 @@ func.func @main(%x: tensor<64x128xf32>, %y: tensor<64x32xf32>, %p: tensor<128xf3
 // CHECK: kind = "foreach"
 
 // ----- outputs that renew nothing are epilogues
-// foreach
 func.func @main(%x: tensor<64x128xf32>, %y: tensor<64x32xf32>, %p: tensor<128xf32>, %q: tensor<32xf32>)
     -> (tensor<128xf32>, tensor<32xf32>) {
   %0 = "burn.reduce"(%x) {kind = "sum", axes = array<i64: 0>} : (tensor<64x128xf32>) -> tensor<128xf32>
@@ -59,7 +56,6 @@ func.func @main(%x: tensor<64x128xf32>, %y: tensor<64x32xf32>, %p: tensor<128xf3
 // CHECK-NOT: foreach
 
 // ----- a gradient that others read is stored
-// foreach
 // renews: 0=1
 func.func @main(%x: tensor<64x128xf32>, %p: tensor<128xf32>) -> (tensor<128xf32>, tensor<128xf32>) {
   %0 = "burn.reduce"(%x) {kind = "sum", axes = array<i64: 0>} : (tensor<64x128xf32>) -> tensor<128xf32>
@@ -74,7 +70,6 @@ func.func @main(%x: tensor<64x128xf32>, %p: tensor<128xf32>) -> (tensor<128xf32>
 // CHECK: kind = "loop"
 
 // ----- casts of inputs are one group
-// foreach
 func.func @main(%x: tensor<8x64xbf16>, %p: tensor<64x128xf32>, %q: tensor<128x32xf32>) -> tensor<8x32xbf16> {
   %0 = "burn.cast"(%p) {dtype = "bfloat16"} : (tensor<64x128xf32>) -> tensor<64x128xbf16>
   %1 = "burn.dot_general"(%x, %0) {lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<8x64xbf16>, tensor<64x128xbf16>) -> tensor<8x128xbf16>
@@ -89,7 +84,6 @@ func.func @main(%x: tensor<8x64xbf16>, %p: tensor<64x128xf32>, %q: tensor<128x32
 // CHECK: kind = "contract"
 
 // ----- casts that are outputs stay, as they may write to donated inputs
-// foreach
 func.func @main(%p: tensor<64x128xf32>, %q: tensor<128x32xf32>) -> (tensor<64x128xbf16>, tensor<128x32xbf16>) {
   %0 = "burn.cast"(%p) {dtype = "bfloat16"} : (tensor<64x128xf32>) -> tensor<64x128xbf16>
   %1 = "burn.cast"(%q) {dtype = "bfloat16"} : (tensor<128x32xf32>) -> tensor<128x32xbf16>

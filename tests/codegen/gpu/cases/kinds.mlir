@@ -311,7 +311,6 @@ func.func @main(%x: tensor<256x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>) -> t
 // CHECK: total = tl.dot(left0, right0, total){{$}}
 
 // ----- foreach: a program finds the tensor of its loop
-// foreach
 func.func @main(%x: tensor<8x64xbf16>, %p: tensor<64x128xf32>, %q: tensor<128x32xf32>) -> tensor<8x32xbf16> {
   %0 = "burn.cast"(%p) {dtype = "bfloat16"} : (tensor<64x128xf32>) -> tensor<64x128xbf16>
   %1 = "burn.dot_general"(%x, %0) {lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<8x64xbf16>, tensor<64x128xbf16>) -> tensor<8x128xbf16>
