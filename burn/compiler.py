@@ -62,9 +62,11 @@ def _built(program: Program, options: Options) -> tuple[Built, Backend]:
     def run(program: Program, backend: Backend) -> None:
         pipeline.run(steps, program, environment(backend))
 
-    backend = tuned.before_passes(program, backend, options.autotune, options.device, run)
+    checked = options.nans and options.autotune.seed is None  # its checks would end timed runs
+    mode = OFF if checked else options.autotune
+    backend = tuned.before_passes(program, backend, mode, options.device, run)
     run(program, backend)
-    backend = tuned.before_printing(program, backend, options.autotune, options.device)
+    backend = tuned.before_printing(program, backend, mode, options.device)
     return backend.printer.build(program), backend
 
 

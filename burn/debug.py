@@ -83,7 +83,8 @@ def nans(infs: bool = False) -> AbstractContextManager[None]:
 
     It holds for programs that are compiled inside: jitted functions and lazy tensors get programs of their own here, and what
     `burn.load` and `burn.compile` return keeps its checks. Every intermediate result is written to memory and read, so programs
-    are several times slower. BURN_DEBUG_NANS=1 (or inf) in the environment does the same for a whole process."""
+    are several times slower, and autotuning does not time them. BURN_DEBUG_NANS=1 (or inf) in the environment does the same for
+    a whole process."""
     return debugging.checking("inf" if infs else "nan")
 
 

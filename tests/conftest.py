@@ -44,6 +44,7 @@ optimization. BURN_OPTIMIZE=speed in the environment optimizes for all."""
 CHOSEN = "BURN_OPTIMIZE" in os.environ
 SWEEP = any(name in os.environ for name in ("BURN_SWEEP", "BURN_FUZZ_GRAPHS"))
 """Sweeps of more cases than a usual run has go through the passes."""
+AUTOTUNE = os.environ.get("BURN_AUTOTUNE")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -51,6 +52,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if not CHOSEN:
         optimised = item.nodeid.startswith(OPTIMISED) and not item.nodeid.startswith(UNOPTIMISED)
         os.environ["BURN_OPTIMIZE"] = "speed" if optimised or SWEEP else "none"
+    if AUTOTUNE:
+        os.environ["BURN_AUTOTUNE"] = "off" if item.get_closest_marker("untuned") else AUTOTUNE
 
 
 @pytest.fixture

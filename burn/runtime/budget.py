@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from burn.errors import BudgetExceeded, Problem, TypeMismatch
+from burn.errors import BudgetExceeded, Problem, TimeBudgetError, TypeMismatch
 from burn.runtime.cache import parse_size
 
 _INTERVAL = 0.01  # seconds between two looks at the memory
@@ -84,7 +84,9 @@ def limited(limits: Limits, what: str) -> Iterator[None]:
             yield
     except _Spent:
         raise BudgetExceeded(f"{what} was ended", [watch.problem()]) from None
-    except BudgetExceeded as error:  # of a program that was run meanwhile
+    except TimeBudgetError:  # of a program that was run meanwhile, whose limit was the rest of this one
+        raise BudgetExceeded(f"{what} was ended", [watch.problem()]) from None
+    except BudgetExceeded as error:
         raise BudgetExceeded(f"{what} was ended", error.problems) from None
     finally:
         _current.reset(token)

@@ -47,7 +47,9 @@ def number_of(function: Callable[..., Any]) -> int:
 
 
 def called(function: int, text: bytes, tensors: Sequence[Tensor]) -> None:
-    """Prints, or calls a function, for a running program. An exception ends the run."""
+    """Prints, or calls a function, for a running program, unless it is `silenced`. An exception ends the run."""
+    if is_silent():
+        return
     arrays = [_array(*tensor) for tensor in tensors]
     if function == PRINT:
         print(formatted(text.decode(), arrays), flush=True)
@@ -76,7 +78,8 @@ def _shown(array: np.ndarray, conversion: str) -> str:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Inside, `burn.debug.print` and `callback` do nothing: the user's function is called once more, for something else."""
+    """Inside, `burn.debug.print` and `callback` do nothing, also in programs that run: the user's function is called once
+    more, for something else, or autotuning times its program."""
     token = _silent.set(True)
     try:
         yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 import burn
 from burn.codegen.cpu import measured
 from burn.codegen.cpu.backend import for_options
-from burn.codegen.cpu.costs import FIELDS, Costs
+from burn.codegen.cpu.costs import Costs
 from burn.codegen.cpu.measured import Measurement
 from burn.codegen.cpu.target import TARGETS, Target, host_targets, resolved
 from burn.codegen.tuning import clock
@@ -26,6 +25,7 @@ from burn.options import Options
 from burn.runtime import machine_costs
 from burn.runtime.cache import CacheWarning
 from burn.runtime.host import features, processor
+from tests.fuzz.compilation import extreme
 from tests.fuzz.onnx.case import Plan, run
 from tests.fuzz.runner import check
 from tests.fuzz.tensors.case import case
@@ -167,18 +167,6 @@ def test_without_a_cache_there_are_no_measured_costs(
 
 
 # ---- extreme costs -----------------------------------------------------------------------------------------------------
-
-
-def extreme(seed: int) -> dict[str, int]:
-    """Costs at the bounds of valid values, or in the middle."""
-    chance, found = random.Random(seed), {}
-    for name, each in FIELDS.items():
-        least, most, allowed = (each.metadata[key] for key in ("least", "most", "allowed"))
-        between = [value for value in allowed if least <= value <= most] or [
-            chance.randint(least, min(most, 16 * least + 16))
-        ]
-        found[name] = chance.choice([least, most, each.default, chance.choice(between)])
-    return found
 
 
 @pytest.fixture

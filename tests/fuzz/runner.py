@@ -1,5 +1,5 @@
 """Sweeps over seeds in worker processes: a crash or a hang fails one seed, and the run goes on. Enter at `main` from the shell,
-at `check` and `sweep` from a test file.
+at `check` and `sweep` from a test file. Programs are compiled as `compilation.py` says.
 
 A case is a function of a seed that says how its program went (`Outcome`). It must be importable, since workers call it.
 """
@@ -14,7 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from tests.fuzz import compilation
 from tests.onnx_suite.pool import MEMORY, Died, Pool
 
 ROUND = 100
@@ -37,6 +39,12 @@ class Outcome:
 Case = Callable[[int], Outcome]
 
 
+def outcome_of(case: Case, seed: int) -> Outcome:
+    """The outcome of a seed, with its autotuning and CPU."""
+    with compilation.chosen(seed):
+        return case(seed)
+
+
 def outcomes(
     case: Case,
     seeds: Sequence[int],
@@ -52,7 +60,7 @@ def outcomes(
         try:
             for start in range(0, len(seeds), jobs * ROUND):
                 part = seeds[start : start + jobs * ROUND]
-                for index, answer in Pool(case, jobs, timeout, preload, memory).run(part):
+                for index, answer in Pool(partial(outcome_of, case), jobs, timeout, preload, memory).run(part):
                     yield part[index], Outcome(answer.reason, answer.message) if isinstance(answer, Died) else answer
         finally:
             os.environ.pop("BURN_CACHE_DIR")
@@ -63,7 +71,7 @@ def outcomes(
 # ---- for test files ----------------------------------------------------------------------------------------------------
 def check(case: Case, seed: int) -> None:
     """Raises AssertionError with the details if the seed fails."""
-    outcome = case(seed)
+    outcome = outcome_of(case, seed)
     assert not outcome.failed, f"seed {seed}: {outcome.kind}\n{outcome.detail}"
 
 
@@ -106,7 +114,7 @@ def main(
     parser.add_argument("--refusals", action="store_true", help="print what was refused, too")
     options = parser.parse_args(arguments)
     if options.one is not None:
-        outcome = case(options.one)
+        outcome = outcome_of(case, options.one)
         print(outcome.kind, outcome.detail, sep="\n")
         return int(outcome.failed)
     first = first_seed(options.seed)

@@ -10,8 +10,10 @@ import numpy as np
 from burn.dialect.dims import TYPICAL, estimate
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
-from burn.errors import CompileError, InputError, Problem, RunError
+from burn.errors import BudgetExceeded, CompileError, Problem, RunCancelled, RunError, TimeBudgetError
+from burn.runtime import debugging
 from burn.runtime.artefact import Artefact
+from burn.runtime.budget import left
 from burn.runtime.device import Device
 from burn.runtime.executable import Executable
 
@@ -24,36 +26,75 @@ LONG = 0.3
 MOST = 60
 """The most interleaved rounds."""
 
+LONGEST = 20.0
+"""Seconds after which a run is ended: loops whose condition reads an input may not end on generated ones."""
+
 HINT = 'leave autotuning off: autotune="off"'
 
 
+class Untimed(CompileError):
+    """A program that is not timed, because it does not run on generated inputs."""
+
+
 def check(program: Program) -> None:
-    """Raises CompileError for a program whose inputs cannot be generated."""
+    """Raises Untimed for a program whose inputs cannot be generated."""
     if program.input_containers or any(DTYPES[t.dtype].kind == "string" for t in program.input_types):
         problem = Problem("the program takes lists or strings", hint=HINT)
-        raise CompileError("autotuning makes up inputs of numbers", [problem])
+        raise Untimed("autotuning makes up inputs of numbers", [problem])
 
 
 def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> list[list[float]]:
     """The fastest time of each launch of each artefact, on inputs of typical sizes: random floats, and integers of 0,
-    which are valid indices. Several artefacts run interleaved. Raises CompileError for programs that do not run on such
-    inputs."""
+    which are valid indices. Several artefacts run interleaved. These runs print nothing, call no functions of the user but
+    custom ops, and leave the random numbers of other runs as they are.
+
+    Raises Untimed for programs that do not run here or on such inputs, or for longer than LONGEST, and BudgetExceeded for
+    a run that passes the limits of the compilation."""
     check(program)
     count = len(program.inputs) - program.random_state
     given = [_made_up(type_, number) for number, type_ in enumerate(program.input_types[:count])]
     best = [[float("inf")] * len(artefact.kernels) for artefact in artefacts]
     start, rounds = time.perf_counter(), 0
-    try:
-        executables = [Executable(artefact, device=device) for artefact in artefacts]
+    executables = [_loaded(artefact, device) for artefact in artefacts]
+    with debugging.silenced():
         while rounds <= RUNS or (len(artefacts) > 1 and rounds < MOST and time.perf_counter() - start < LONG):
             for executable, least in zip(executables, best, strict=True):
-                rows = {id(row.kernel): row.seconds for row in executable.profile(*given).rows}
                 kernels = executable.artefact.kernels
-                least[:] = [min(a, rows.get(id(kernel), 0.0)) for a, kernel in zip(least, kernels, strict=True)]
+                taken = _run(executable, given)
+                least[:] = [min(a, taken.get(id(kernel), 0.0)) for a, kernel in zip(least, kernels, strict=True)]
             rounds += 1
-    except (InputError, RunError) as error:
-        raise CompileError("autotuning runs a program on made-up inputs", [Problem(str(error), hint=HINT)]) from error
     return best
+
+
+def _loaded(artefact: Artefact, device: Device) -> Executable:
+    """Its random numbers are its own. Raises Untimed for a program that this machine cannot run."""
+    try:
+        executable = Executable(artefact, device=device)
+    except RunError as error:
+        raise _untimed(error) from error
+    executable.seed(0)
+    return executable
+
+
+def _run(executable: Executable, given: Sequence[np.ndarray]) -> dict[int, float]:
+    """The seconds of each kernel by its identity. Raises as `seconds`."""
+    limits = left()
+    is_own = not limits.seconds or limits.seconds > LONGEST
+    executable.limit_to(limits._replace(seconds=LONGEST) if is_own else limits)
+    try:
+        return {id(row.kernel): row.seconds for row in executable.profile(*given).rows}
+    except BudgetExceeded as error:
+        if isinstance(error, TimeBudgetError) and is_own:
+            raise _untimed(error) from error
+        raise
+    except RunCancelled:
+        raise
+    except Exception as error:  # of the program, or of a custom op's body
+        raise _untimed(error) from error
+
+
+def _untimed(error: Exception) -> Untimed:
+    return Untimed("autotuning runs a program on made-up inputs", [Problem(str(error), hint=HINT)])
 
 
 def _made_up(type_: TensorType, seed: int) -> np.ndarray:

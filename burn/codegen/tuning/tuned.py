@@ -13,7 +13,6 @@ from burn.codegen.tuning import clock
 from burn.codegen.tuning.modes import Mode
 from burn.codegen.tuning.search import Measure, Trial
 from burn.dialect.program import Program
-from burn.errors import CompileError
 from burn.runtime.device import Device
 
 Run = Callable[[Program, Backend], None]
@@ -43,12 +42,13 @@ def before_printing(program: Program, backend: Backend, mode: Mode, device: Devi
 
 
 def _or_default(mode: Mode, backend: Backend, search: Callable[[], Backend]) -> Backend:
-    """Default variants without autotuning, and for programs that cannot be tuned if only the environment requests it."""
+    """Default variants without autotuning, and for programs that cannot be timed if only the environment requests it.
+    Errors of a variant's compilation are raised in both cases."""
     if mode.name == "off":
         return backend
     try:
         return search()
-    except CompileError:
+    except clock.Untimed:
         if not mode.requested:
             raise
         return backend

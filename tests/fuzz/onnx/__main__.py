@@ -1,4 +1,5 @@
-"""`python -m tests.fuzz.onnx --count 20000 --seed 0 -j 16 --target avx2 --mode load`: many random graphs, and a summary."""
+"""`python -m tests.fuzz.onnx --count 20000 --seed 0 -j 16 --target avx2 --mode load`: many random graphs, and a
+summary. `tests.fuzz.compilation` has the variables of the environment for autotuning."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+
+from tests.fuzz import compilation
 
 from .case import Outcome, Plan, run
 from .many import SECONDS, outcomes
@@ -35,7 +38,8 @@ def main() -> int:
     steps = frozenset(name for name in given.steps.split(",") if name)
     plan = Plan(given.mode, given.target, given.threads, steps, given.length, given.save)
     if given.one is not None:
-        show(run(given.one, plan))
+        with compilation.chosen(given.one):
+            show(run(given.one, plan))
         return 0
     start, counts, failed = time.perf_counter(), collections.Counter[str](), list[Outcome]()
     again: list[int] = []

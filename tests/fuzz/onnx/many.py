@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from tests.fuzz import compilation
 from tests.onnx_suite.pool import Died, Pool
 
 from .case import Outcome, Plan, run
@@ -27,4 +28,5 @@ def outcomes(seeds: Sequence[int], plan: Plan, jobs: int, seconds: float = SECON
 
 
 def _run(seed: int, plan: Plan) -> Outcome:
-    return run(seed, plan)
+    with compilation.chosen(seed):
+        return run(seed, plan)

@@ -1,0 +1,125 @@
+"""Runs of a program while autotuning times it: they have no effects outside, keep to limits, and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn.codegen.tuning import clock
+from burn.errors import BudgetExceeded, CompileError, RunError
+from tests.codegen.test_autotuning import close, random
+
+W = random(40, 33)
+TYPES = ["float32[20, 40]"]
+
+
+@pytest.fixture(autouse=True)
+def short(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known from earlier searches, and each program runs once or twice."""
+    monkeypatch.setattr(clock, "RUNS", 1)
+    monkeypatch.setattr(clock, "LONG", 0.0)
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of programs of each measurement."""
+    counts: list[int] = []
+    seconds = clock.seconds
+
+    def counted(program: Any, artefacts: Any, device: Any) -> Any:
+        counts.append(len(artefacts))
+        return seconds(program, artefacts, device)
+
+    monkeypatch.setattr(clock, "seconds", counted)
+    return counts
+
+
+def test_prints_and_callbacks_do_not_run(timed: list[int], capfd: pytest.CaptureFixture[str]) -> None:
+    calls: list[float] = []
+
+    def function(x: Any) -> Any:
+        y = x @ burn.constant(W)
+        burn.debug.print("the sum {}", y.sum())
+        burn.debug.callback(lambda total: calls.append(float(total)), y.sum())
+        return y
+
+    run = burn.compile(function, TYPES, autotune="fast")
+    assert timed and not calls and "the sum" not in capfd.readouterr().out
+    run(np.zeros((20, 40), np.float32))
+    assert calls == [0.0] and "the sum 0.0" in capfd.readouterr().out
+
+
+def test_random_numbers_are_those_of_other_compilations(timed: list[int]) -> None:
+    def function(x: Any) -> Any:
+        return x @ burn.constant(W) * 0.0 + burn.random.uniform((20, 33))
+
+    found = []
+    for mode in ("off", "fast"):
+        burn.manual_seed(5)
+        found.append(burn.compile(function, TYPES, autotune=mode)(random(20, 40)))
+    assert timed
+    np.testing.assert_array_equal(*found)
+
+
+def test_checks_for_nan_do_not_end_the_search() -> None:
+    """Half of the generated inputs are negative."""
+    with burn.debug.nans():
+        run = burn.compile(lambda x: burn.log(x @ burn.constant(np.abs(W))), TYPES, autotune="fast")
+    x = np.abs(random(20, 40))
+    close(run(x), np.log(x.astype(np.float64) @ np.abs(W)))
+    with pytest.raises(RunError, match="NaN"):
+        run(-x)
+
+
+def endless(x: Any) -> Any:
+    """Ends for inputs without positive elements, which generated ones have."""
+    halved = burn.while_loop(lambda y: y.max() > 0.0, lambda y: burn.maximum(y * 0.5, y), x)
+    return halved @ burn.constant(W)
+
+
+def test_programs_that_do_not_end_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "LONGEST", 0.2)
+    with pytest.raises(CompileError, match="made-up inputs"):
+        burn.compile(endless, TYPES, autotune="fast")
+    monkeypatch.setenv("BURN_AUTOTUNE", "fast")
+    x = -np.abs(random(20, 40))
+    close(burn.compile(endless, TYPES)(x), x.astype(np.float64) @ W)
+
+
+@pytest.mark.parametrize("mode", ["given", "environment"])
+def test_a_budget_holds_for_timed_runs(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "endless.mlir"
+    burn.export(endless, path, TYPES)
+    given: dict[str, Any] = {"autotune": "fast"} if mode == "given" else {}
+    if mode == "environment":
+        monkeypatch.setenv("BURN_AUTOTUNE", "fast")
+    start = time.monotonic()
+    with pytest.raises(BudgetExceeded, match="1 s"):
+        burn.load(path, max_seconds=1.0, cache=False, **given)
+    assert time.monotonic() - start < clock.LONGEST
+
+
+def failing(x: Any) -> Any:
+    raise ValueError("an input that the op does not take")
+
+
+@pytest.mark.parametrize("body", [failing], ids=["raises"])
+def test_errors_of_custom_ops_end_the_search(body: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    op = burn.custom_op("timed::failing", types="T[...] -> T[...]")
+    op.python(body)
+
+    def function(x: Any) -> Any:
+        return op(x @ burn.constant(W))
+
+    with pytest.raises(CompileError, match="an input that the op does not take"):
+        burn.compile(function, TYPES, autotune="fast")
+    monkeypatch.setenv("BURN_AUTOTUNE", "fast")
+    run = burn.compile(function, TYPES)
+    with pytest.raises(ValueError, match="does not take"):
+        run(random(20, 40))
