@@ -22,6 +22,7 @@ from burn.codegen.cpu.elementary import (
     trigonometric,
 )
 from burn.codegen.cpu.lanes import Lanes
+from burn.codegen.formats import EXPONENT, SMALL
 from burn.codegen.host.emit import Function, Value
 from burn.dialect.types import HALF_DTYPES
 from burn.errors import CompileError
@@ -38,6 +39,7 @@ class Rule:
     signed: Emit | None = None
     unsigned: Emit | None = None
     boolean: Emit | None = None
+    small: Emit | None = None  # bytes: nothing computes with floats of 8 and 4 bits
     any_width: bool = False  # no arithmetic: float16 and bfloat16 need no float32
 
 
@@ -72,6 +74,7 @@ _KINDS = {
     **{f"uint{bits}": "unsigned" for bits in (8, 16, 32, 64)},
     "bool": "boolean",
     "string": "unsigned",
+    **dict.fromkeys((*SMALL, EXPONENT), "small"),
 }
 
 
@@ -266,5 +269,5 @@ FUNCTIONS: dict[str, Rule] = {
     "not": _integers(1, lambda x: ~x, boolean=lambda x: ~x),
     "shift_left": _integers(2, _shift("arith.shli")),
     "shift_right": _integers(2, _shift("arith.shrui")),
-    "select": Rule(3, _select, _select, _select, _select, any_width=True),
+    "select": Rule(3, _select, _select, _select, _select, _select, any_width=True),
 }  # fmt: skip

@@ -84,7 +84,7 @@ def gradients(
         if g is not None and walk.is_active(value):
             walk.accumulate(value, g)
     for node in reversed(order):
-        result_cotangents = [walk.total(result) for result in node.results]
+        result_cotangents = [None if r in walk.inputs else walk.total(r) for r in node.results]
         if any(g is not None for g in result_cotangents):
             with node.located():
                 for operand, g in walk.passed_on(node, result_cotangents):
@@ -163,9 +163,10 @@ class _Walk:
             value, node = stack.pop()
             if node is not None:  # all its dependences have been visited
                 active = any(self.is_active(v) for v in node.values())
-                for result in node.results:
+                made = [r for r in node.results if r not in self.inputs]  # an op of several results may make an input
+                for result in made:
                     self.active[result] = active and type_of(result).dtype in CONTINUOUS
-                if any(self.is_active(r) for r in node.results) or (active and _hides(node)):
+                if any(self.is_active(r) for r in made) or (active and _hides(node)):
                     found.append(node)
                 continue
             if value in seen or (node := self.node(value)) is None:
