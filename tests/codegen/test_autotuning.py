@@ -35,6 +35,8 @@ from burn.runtime.executable import Executable
 from burn.tracing.trace import arguments_of, trace_call
 from tests.codegen.cpus import FLOAT_TARGETS
 
+pytestmark = pytest.mark.untuned
+
 rng = np.random.default_rng(0)
 
 

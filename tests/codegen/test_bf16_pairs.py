@@ -177,6 +177,7 @@ def test_special_values(target: str, rows: int) -> None:
     assert (np.abs(y - tiny.astype("f8") @ right.astype("f8")) <= 2.0**-126 * right.astype("f8").sum(0)).all()
 
 
+@pytest.mark.untuned
 @pytest.mark.parametrize("target", INSTRUCTIONS)
 def test_instructions(target: str) -> None:
     """Cross compilation on any machine. `exact` sums one element after the other."""

@@ -110,6 +110,7 @@ def test_matmuls_with_blocks(target: str) -> None:
         close(got, x, weight.value)
 
 
+@pytest.mark.untuned
 def test_weights_stay_small() -> None:
     """A program stores a weight's bits and scales, but no floats; row-wise ops after a matmul stay its epilogue."""
     rng, case = np.random.default_rng(1), Case(1, 512, 256)

@@ -17,6 +17,8 @@ from burn.options import Options
 from burn.runtime.host import features
 from burn.tracing.trace import trace
 
+pytestmark = pytest.mark.untuned
+
 GIVEN: dict[str, tuple[Callable[..., burn.Tensor], dict[str, str], bool]] = {
     "a little": (lambda x: (x + 1).exp(), {"x": "float32[4, 5]"}, True),
     "in a branch": (lambda x: burn.cond(x.sum() > 0, lambda: x @ x, lambda: x), {"x": "float32[5, 5]"}, True),

@@ -15,6 +15,8 @@ from burn.codegen.tuning import clock
 from burn.errors import BudgetExceeded, CompileError, RunError
 from tests.codegen.test_autotuning import close, random
 
+pytestmark = pytest.mark.untuned
+
 W = random(40, 33)
 TYPES = ["float32[20, 40]"]
 

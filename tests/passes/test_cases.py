@@ -10,6 +10,7 @@ from tests.passes.cases import PLAIN, Case, cases, check, inputs, optimised, ran
 CASES = cases()
 
 
+@pytest.mark.untuned
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_case(case: Case) -> None:
     weights = random_weights(read(case))

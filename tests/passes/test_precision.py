@@ -37,6 +37,7 @@ def test_a_type_that_is_no_half() -> None:
         pipeline.run(pipeline.parse("precision{to=int8}"), read(CASES[0]), ANYWHERE)
 
 
+@pytest.mark.untuned
 def test_compiled_packages(tmp_path: Path) -> None:
     """burn-compile --precision gives the bits of burn.load(precision=)."""
     x = np.random.default_rng(0).standard_normal((3, 64), np.float32)

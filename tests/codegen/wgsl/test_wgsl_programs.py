@@ -105,6 +105,7 @@ def test_attention(queries: int, keys: int, causal: bool) -> None:
     assert not on_host(made)
 
 
+@pytest.mark.untuned
 @pytest.mark.parametrize("operand", range(3))
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_attention_of_nan_and_infinity(operand: int, value: float) -> None:

@@ -1,4 +1,4 @@
-"""Derivatives in loops by one result of an op that has several, if another result of the op is read as well."""
+"""An op with several results: gradients by one of them, in programs that read another."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_inputs_are_independent_of_each_other() -> None:
     program = Program.create([("x", TensorType("float64", (3,)))])
     with program.building():
         (x,) = program.inputs
-        values, places = ops.sort(x, axis=0, descending=False)
-        picked = ops.mul(values, ops.gather_elements(x, places, axis=0))
+        values, indices = ops.sort(x, axis=0, descending=False)
+        picked = ops.mul(values, ops.gather_elements(x, indices, axis=0))
         total = ops.reduce(picked, kind="sum", axes=(0,))
         by_x, by_values = gradients([total], [ops.full(dtype="float64", shape=(), value=1.0)], [x, values])
     assert by_x is not None and by_values is not None

@@ -78,7 +78,7 @@ def drawn(seed: int) -> Loop:
     chance = random.Random(f"loop {seed}")
     kind, shape = chance.choice(KINDS), chance.choice(SHAPES)
     dtypes = tuple(chance.choice(DTYPES) for _ in range(chance.randint(1, 3)))
-    dtypes += tuple(chance.choice(dtypes) for _ in range(chance.randint(0, 2)))  # of one type, they can change places
+    dtypes += tuple(chance.choice(dtypes) for _ in range(chance.randint(0, 2)))  # of one type, loops exchange them
     xs = kind == "scan" and chance.random() < 0.8
     body = [expression(chance, number, dtypes, shape, xs) for number in range(len(dtypes))]
     inner = chance.random() < 0.25
