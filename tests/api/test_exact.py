@@ -17,6 +17,8 @@ from burn.codegen.cpu.target import TARGETS
 from burn.errors import ModelError
 from burn.nn import Conv2d
 
+pytestmark = pytest.mark.untuned
+
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 

@@ -39,4 +39,5 @@ def test_a_changed_input_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert attempt(loop, "recorded", 1).kind == "ok"
     monkeypatch.setattr("tests.fuzz.loops.case.prepared", lambda loop, way, inputs: lambda given: [given[0]])
     assert attempt(loop, "recorded", 1).kind == "aliases"
-    assert not np.shares_memory(*loop.inputs(1)[:2])
+    first, second = loop.inputs(1)[:2]
+    assert not np.shares_memory(first, second)
