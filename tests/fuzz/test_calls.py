@@ -14,7 +14,7 @@ from tests.fuzz.runner import check, sweep
 from tests.fuzz.tensors.program import Line, Program
 
 
-@pytest.mark.parametrize("seed", range(100, 108))
+@pytest.mark.parametrize("seed", range(100, 104))
 def test_calls_agree_with_numpy(seed: int) -> None:
     check(case, seed)
 

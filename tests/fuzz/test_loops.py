@@ -11,7 +11,7 @@ from tests.fuzz.loops.draw import Loop, drawn
 from tests.fuzz.runner import check, sweep
 
 
-@pytest.mark.parametrize("seed", range(100, 108))
+@pytest.mark.parametrize("seed", range(100, 104))
 def test_loops_agree_with_numpy(seed: int) -> None:
     check(case, seed)
 
