@@ -25,6 +25,7 @@ from burn.kernels.preferences import Preferences
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.passes.fuse import Fuse
+from burn.passes.fusion.cluster import Cluster, Order, leads_to
 from burn.passes.verify import Verify
 from tests.kernels.interpreting import interpreted
 from tests.passes.cases import PLAIN, inputs, run
@@ -177,3 +178,14 @@ def test_a_row_of_another_reduction_that_is_transposed() -> None:
         if each.operation.name == "burn.group":
             inside = [op.operation.name for op in each.regions[0].blocks[0].operations]
             assert inside.count("burn.reduce") < 2
+
+
+def test_a_merged_group_does_not_depend_on_itself() -> None:
+    """Others then see which groups it really depends on."""
+    first, second, third = (Cluster("loop", ()) for _ in range(3))
+    order = Order()
+    for cluster, needs in ((first, ()), (second, (first,)), (third, (first, second))):
+        order.add(cluster, needs)
+    order.replace(second, third)
+    assert third.needs == {first} and first.users == {third}
+    assert not leads_to(third.needs - {first}, first)

@@ -56,7 +56,7 @@ def split_reduction(call: Call, preferences: Preferences, downwards: bool) -> li
     kept_elements = product([v.extent for v in kernel.parallel])
     if not isinstance(kept_elements, int) or not _pays(kernel, kept_elements, preferences, downwards):
         return [call]
-    return _SplitReduction(call, kernel, kept_elements, preferences, downwards).calls()
+    return SplitReduction(call, kernel, kept_elements, preferences, downwards).calls()
 
 
 def _block(kept: int, rows: Dim, preferences: Preferences, downwards: bool) -> int:
@@ -81,7 +81,21 @@ def _pays(kernel: LoopKernel, kept: int, preferences: Preferences, downwards: bo
     return not any(k.startswith("arg") for k in kinds) and not few
 
 
-class _SplitReduction:
+@dataclass(frozen=True)
+class Partial:
+    """The kernels that reduce blocks, and how their results are combined: the loop over blocks, the loads of a block's results by
+    name, and the number of its rows. The value from which a block measures deviations is named for its sum, with `NEAR`."""
+
+    calls: tuple[Call, ...]
+    flat: LoopVar
+    loads: dict[str, Scalar]
+    rows: Dim
+
+
+NEAR = "_near"
+
+
+class SplitReduction:
     """One kernel being split. `made`: the reductions formed so far. `known`: per-row values that later kernels read, by
     the id of a scalar (the scalar and the load that replaces it). `stored`: the same for each element."""
 
@@ -137,25 +151,10 @@ class _SplitReduction:
     ) -> list[Call]:
         """Partial results of each block, then the per-row values that follow from them and that later stages read.
         `around`: a stage whose results are formed along with this one's."""
-        count = product([v.extent for v in self.outer])
-        here = linear((*loop_index(self.outer), *loop_index(self.kept)), [v.extent for v in (*self.outer, *self.kept)])
-        flat = LoopVar("block", count)
-        there = linear((Expr.of(flat), *loop_index(self.kept)), [count, *(v.extent for v in self.kept)])
-        read = self._reader(self.at)
-        formed = [replace(r, body=read(r.body)) for r in stage.reductions]
+        parts = self.partial(stage, around)
+        loads, flat = parts.loads, parts.flat
         if around:
-            formed, parts = around.in_block(formed, self._near(self.outer), self._rows_of(self.outer), self._guarded)
-        else:
-            formed = [replace(r, body=self._guarded(r.body, identity_of(r))) for r in formed]
-            parts: dict[str, Scalar] = {r.name: Reduced(r.dtype, r.name) for r in stage.reductions}
-        kernels: list[Write] = []
-        loads: dict[str, Scalar] = {}
-        for name, part in parts.items():
-            partial = self._shared(part.dtype, count * self.kept_elements)
-            kernels.append(Write(partial, here, part))
-            loads[name] = Load(part.dtype, partial, there)
-        if around:
-            both = around.combined(stage.reductions, loads, self._near((flat,)), self._rows_of((flat,)), self._reader())
+            both = around.combined(stage.reductions, loads, lambda r: loads[r.name + NEAR], parts.rows, self._reader())
             joined = [Stage((flat,), tuple(each)) for each in both]
         else:
             joined = [Stage((flat,), tuple(replace(r, body=loads[r.name]) for r in stage.reductions))]
@@ -163,11 +162,36 @@ class _SplitReduction:
         here_too = self._reader()
         results = self._forwarded(later, here_too)
         results += [Write(w.buffer, w.offset, here_too(w.value)) for s in rows for w in s.writes]
+        return [*parts.calls, self._call(self.kept, (*joined, Stage((), (), tuple(results))))]
+
+    def partial(self, stage: Stage, around: Variances | None) -> Partial:
+        """The partial results of each block."""
+        count = product([v.extent for v in self.outer])
+        flat = LoopVar("block", count)
+        read = self._reader(self.at)
+        formed = [replace(r, body=read(r.body)) for r in stage.reductions]
+        if around:
+            near = self._near()
+            shifted = [r for r in stage.reductions if r.name in around.names]
+            formed, parts = around.in_block(formed, near, self._rows_of(self.outer), self._guarded)
+            parts |= {r.name + NEAR: near(r) for r in shifted}
+        else:
+            formed = [replace(r, body=self._guarded(r.body, identity_of(r))) for r in formed]
+            parts: dict[str, Scalar] = {r.name: Reduced(r.dtype, r.name) for r in stage.reductions}
+        kernels: list[Write] = []
+        loads: dict[str, Scalar] = {}
+        for name, part in parts.items():
+            partial = self.shared(part.dtype, count * self.kept_elements)
+            kernels.append(Write(partial, self._part(self.outer), part))
+            loads[name] = Load(part.dtype, partial, self._part((flat,)))
         blocks = (Stage(self.within, tuple(formed)), Stage((), (), tuple(kernels)))
-        return [
-            self._call((*self.outer, *self.kept), blocks),
-            self._call(self.kept, (*joined, Stage((), (), tuple(results)))),
-        ]
+        made = self._call((*self.outer, *self.kept), blocks)
+        return Partial((made,), flat, loads, self._rows_of((flat,)))
+
+    def _part(self, block: tuple[LoopVar, ...]) -> Dim:
+        """The index of a block's partial results. Those of flat blocks are adjacent, and one program combines them."""
+        order = (*self.kept, *block) if self.flat else (*block, *self.kept)
+        return linear(loop_index(order), [v.extent for v in order])
 
     def _forwarded(self, later: Sequence[Stage], here: Rewriter) -> list[Write]:
         """Stores the per-row values that later kernels read: values derived from the reductions, not the reductions.
@@ -176,16 +200,15 @@ class _SplitReduction:
         for scalar in [x for s in later for x in s.scalars]:
             for node in of_rows(scalar, self.kernel.stages[0].loops, self.made):
                 if id(node) not in self.known:
-                    buffer = self._shared(node.dtype, self.kept_elements)
+                    buffer = self.shared(node.dtype, self.kept_elements)
                     self.known[id(node)] = (node, Load(node.dtype, buffer, self._mine()))
                     writes.append(Write(buffer, self._mine(), here(node)))
         return writes
 
-    def _near(self, block: tuple[LoopVar, ...]) -> Near:
-        """The operand of a reduction at the first row of a flat block, computed from memory alone."""
-        values: dict[Atom, Dim] = dict.fromkeys(self.within, 0)
-        values |= {mine: Expr.of(theirs) for mine, theirs in zip(self.outer, block, strict=True)}
-        read = Rewriter(lambda d: substitute(substitute(d, self.at), values), memo=dict(self.known))
+    def _near(self) -> Near:
+        """The operand of a reduction at the first row of a flat block."""
+        first: dict[Atom, Dim] = dict.fromkeys(self.within, 0)
+        read = Rewriter(lambda d: substitute(substitute(d, self.at), first), memo=dict(self.known))
         return lambda r: read(r.body)
 
     def _rows_of(self, block: tuple[LoopVar, ...]) -> Dim:
@@ -220,7 +243,7 @@ class _SplitReduction:
         here = Where("bool", self.guard, Const("bool", True), Const("bool", False))
         return Apply(body.dtype, "select", (here, inside(body), otherwise))
 
-    def _shared(self, dtype: str, elements: Dim) -> int:
+    def shared(self, dtype: str, elements: Dim) -> int:
         self.buffers.append(Buffer(dtype, "read", elements))
         self.bindings.append(("shared", self.numbers))
         self.numbers += 1

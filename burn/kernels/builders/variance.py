@@ -52,6 +52,11 @@ class Variance:
 class Variances:
     each: tuple[Variance, ...]
 
+    @property
+    def names(self) -> set[str]:
+        """The reductions whose operands' deviations are summed."""
+        return {variance.of for variance in self.each}
+
     def in_block(
         self, formed: Sequence[Reduction], near: Near, rows: Dim, guarded: Callable[[Scalar, Scalar], Scalar]
     ) -> tuple[list[Reduction], dict[str, Scalar]]:

@@ -69,7 +69,7 @@ class Order:
         """Replaces a cluster by another one, with all its dependences and dependents."""
         for source in old.needs:
             source.users.discard(old)
-        for user in old.users:
+        for user in (*old.users, new):
             user.needs.discard(old)
         self.add(new, old.needs)
         for user in old.users - {new}:

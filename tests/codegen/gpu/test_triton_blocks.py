@@ -16,11 +16,11 @@ from burn.codegen.triton.heuristics.preferences import PREFERENCES
 from burn.codegen.triton.heuristics.sizes import hinted_sizes
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.dialect import ops
-from burn.dialect.dims import parse
+from burn.dialect.dims import coefficient, parse
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
-from burn.kernels.body import Apply, Kernel, LoopKernel, Scalar, walk
+from burn.kernels.body import Apply, Kernel, Load, LoopKernel, Scalar, walk
 from burn.kernels.builders import kernels
 from burn.kernels.preferences import Preferences
 from burn.kernels.rewrite import collapse
@@ -218,10 +218,14 @@ def test_a_variance_in_one_pass_over_blocks_of_rows(n: int) -> None:
     preferences = replace(PREFERENCES, reduce_rows=lambda kept, rows: 16)
     made = program(deviation, ("n", 13, 9))
     with context():
-        _, _, columns = [kernels(group, preferences) for group in groups(made.block)][
+        _, joined, columns = [kernels(group, preferences) for group in groups(made.block)][
             -1
         ]  # behind blocks of rows, and what joins them
-    assert isinstance(columns.kernel, LoopKernel)
+    assert isinstance(joined.kernel, LoopKernel) and isinstance(columns.kernel, LoopKernel)
+    (block,) = joined.kernel.stages[0].loops
+    read = [n for s in joined.kernel.stages[:2] for n in walk(*s.scalars) if isinstance(n, Load)]
+    assert {joined.bindings[n.buffer] for n in read} == {("shared", 0), ("shared", 1), ("shared", 2)}
+    assert {coefficient(n.offset, block) for n in read} == {1}  # a column's partial results are adjacent
     scalars = walk(*(x for stage in columns.kernel.stages for x in stage.scalars))
     assert [node.function for node in scalars if isinstance(node, Apply)] == ["mul"]  # roots are taken once a column
     numbers(deviation, of_columns, ("n", 13, 9), preferences=preferences, n=n)
