@@ -32,6 +32,8 @@ JOBS = os.cpu_count() or 1
 
 GRAPHS = {
     "load": 4,
+    "bf16": 2,
+    "fp16": 1,
     "import": 2,
     "export": 2,
     "size": 2,

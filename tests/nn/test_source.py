@@ -97,6 +97,7 @@ def _instances() -> list:
     return marked
 
 
+@pytest.mark.untuned
 @pytest.mark.covering(each=lambda name, exporter: (name, exporter))
 @pytest.mark.parametrize(("name", "exporter"), _instances())
 def test_models_give_the_same_numbers(name: str, exporter: Exporter | None, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from .cut import Cut, shrink, whole
 from .generate import generate
 from .graph import Graph
 from .judge import ours_is_right
+from .noise import HALF, of_precision
 from .reference import free_names
 from .shaken import rounding_decides
 from .values import Array
@@ -116,6 +117,12 @@ class Case:
 
 
 def run(seed: int, plan: Plan) -> Outcome:
+    """The graph of a seed. Modes of half precision have its noise."""
+    with of_precision(plan.mode if plan.mode in HALF else None):
+        return _run(seed, plan)
+
+
+def _run(seed: int, plan: Plan) -> Outcome:
     graph = generate(seed, plan.steps, plan.length)
     draw = random.Random(seed)
     fixed = draw.randrange(graph.sets) if draw.random() < 0.35 else None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .noise import ALLOWED, FLOOR, largest
+from .noise import FLOOR, allowed, largest, rounding
 from .values import FLOATS, Array
 
 RELATIVE = {"float32": 2e-5, "float64": 1e-11, "float16": 4e-3}
@@ -32,9 +32,10 @@ def far(got: Array, want: Array, twin: Array) -> Array:
     a, b, c = (x.astype(np.float64) for x in (got, want, twin))
     with np.errstate(all="ignore"):
         top, noise = largest(b), np.abs(c - b)
-        allowed = RELATIVE[kind] * (np.abs(b) + 0.2 * top) + ALLOWED * noise + FLOOR[kind]
-        same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= allowed)
+        relative = max(RELATIVE[kind], 8 * rounding() if kind == "float32" else 0.0)
+        most = relative * (np.abs(b) + 0.2 * top) + allowed() * noise + FLOOR[kind]
+        same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= most)
         certain = (
-            (np.isfinite(c) == np.isfinite(b)) & (np.isnan(c) == np.isnan(b)) & ~(ALLOWED * noise > 0.5 * top + 1e-30)
+            (np.isfinite(c) == np.isfinite(b)) & (np.isnan(c) == np.isnan(b)) & ~(allowed() * noise > 0.5 * top + 1e-30)
         )
     return ~same & certain

@@ -246,7 +246,7 @@ class Graph:
                 raise Reject("noise changes the shape")
             result[name] = noise.disturb(self.rng, array, twins[name], used, at, ops, self._constants)
         if ops & noise.JUMPS and not all(value.exact for value in used):
-            for factor in (noise.ALLOWED, -noise.ALLOWED):
+            for factor in (noise.allowed(), -noise.allowed()):
                 moved = run({v.name: noise.magnified(v.arrays[at], v.twins[at], factor) for v in used})
                 for name, array in found.items():
                     if moved[name].shape != array.shape:

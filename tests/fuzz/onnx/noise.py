@@ -8,6 +8,9 @@ a twin on the other side.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import onnx
 from onnx import numpy_helper
@@ -17,6 +20,11 @@ from .values import FLOATS, Array, Value, words
 EPSILON = {"float32": 3e-6, "float64": 1e-12, "float16": 2e-3}
 FLOOR = {"float32": 1e-7, "float64": 1e-15, "float16": 1e-6}
 ALLOWED = 60  # twins' distances; and so much noise an op that jumps is shown
+
+HALF = {"bf16": 2.0**-8, "fp16": 2.0**-11}
+"""The rounding of float32 in programs of these precisions."""
+HALF_ALLOWED = 8
+"""ALLOWED of these programs: their noise is the rounding itself."""
 
 # Ops that only move, choose or negate numbers: no rounding of their own.
 MOVES = frozenset(
@@ -48,6 +56,37 @@ JUMPS = frozenset(
     )
 )
 
+_rounding = 0.0
+
+
+@contextmanager
+def of_precision(precision: str | None) -> Iterator[None]:
+    """Inside, twins have the noise of a program that `burn.load` compiles with this precision."""
+    global _rounding
+    before, _rounding = _rounding, HALF[precision] if precision else 0.0
+    try:
+        yield
+    finally:
+        _rounding = before
+
+
+def rounding() -> float:
+    """The rounding of float32 in half precision; 0 in full precision."""
+    return _rounding
+
+
+def allowed() -> int:
+    return HALF_ALLOWED if _rounding else ALLOWED
+
+
+def epsilon(dtype: str) -> float:
+    return max(EPSILON[dtype], 2 * _rounding if dtype == "float32" else 0.0)
+
+
+def is_exact(ops: set[str]) -> bool:
+    """True if these ops have no error on numbers of few bits. Half precision rounds these, too."""
+    return ops <= (MOVES if _rounding else EXACT)
+
 
 def disturb(
     rng: np.random.Generator,
@@ -64,7 +103,7 @@ def disturb(
     floats = [value for value in used if value.dtype in FLOATS]
     numbers = [numpy_helper.to_array(c) for c in constants if c.data_type in (1, 10, 11)]
     exact = all(few_bits(v.arrays[at]) and np.array_equal(v.arrays[at], v.twins[at]) for v in floats)
-    if ops <= EXACT and exact and all(map(few_bits, numbers)) and few_bits(array):
+    if is_exact(ops) and exact and all(map(few_bits, numbers)) and few_bits(array):
         return twin
     scale = largest(array)
     if ops & SUMS:
@@ -72,7 +111,7 @@ def disturb(
         sizes += map(largest, numbers)
         scale = max([scale, *sizes, float(np.prod(sizes)) if ops & MATMULS else 0.0])
     with np.errstate(all="ignore"):
-        error = EPSILON[array.dtype.name] * (np.abs(twin.astype(np.float64)) + scale) / 2
+        error = epsilon(array.dtype.name) * (np.abs(twin.astype(np.float64)) + scale) / 2
         return np.asarray(twin + error * rng.choice([-1, 1], array.shape), array.dtype)
 
 

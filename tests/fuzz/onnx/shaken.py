@@ -18,11 +18,17 @@ from onnx import TensorProto, helper
 
 from . import reference
 from .compare import far
-from .noise import EXACT, MOVES, SUMS, few_bits
+from .noise import EXACT, MOVES, SUMS, few_bits, rounding
 from .values import FLOATS, Array
 
 TRIALS = 60
 NOISE: dict[int, float] = {TensorProto.FLOAT: 2.0**-22, TensorProto.DOUBLE: 2.0**-51, TensorProto.FLOAT16: 2.0**-9}
+
+
+def spread_of(kind: int) -> float:
+    return max(NOISE[kind], 2 * rounding() if kind == TensorProto.FLOAT else 0.0)
+
+
 MOVED = 0.25
 """Of the difference: rounding that moves a result so far may as well move it all the way."""
 
@@ -54,9 +60,9 @@ def rounding_decides(
 
 
 def _near(noise: np.random.Generator, array: Array) -> Array:
-    if array.dtype not in FLOATS or few_bits(array):
+    if array.dtype not in FLOATS or (few_bits(array) and not rounding()):
         return array
-    spread = NOISE[helper.np_dtype_to_tensor_dtype(array.dtype)]
+    spread = spread_of(helper.np_dtype_to_tensor_dtype(array.dtype))
     return np.asarray(array * noise.uniform(1 - 2 * spread, 1 + 2 * spread, array.shape), array.dtype)
 
 
@@ -104,13 +110,15 @@ def _shake(graph: onnx.GraphProto, types: Mapping[str, int], draw: random.Random
         node.output.extend(kept)
         graph.node.append(node)
         for name in names:
-            graph.node.extend(_noisy(name, types[name], draw, top, node.op_type in SUMS - EXACT))
+            graph.node.extend(
+                _noisy(name, types[name], draw, top, node.op_type in (SUMS if rounding() else SUMS - EXACT))
+            )
 
 
 def _noisy(name: str, kind: int, draw: random.Random, by_element: bool, is_sum: bool) -> list[onnx.NodeProto]:
     """`name` as `name before` times one of two factors, chosen by element index or at random: a body's
     values must keep the shapes that inference finds. Sums also get an error of their terms' size, taken to be 1."""
-    spread = 2 * NOISE[kind]
+    spread = 2 * spread_of(kind)
     single = TensorProto.FLOAT
     given = {
         "flat": (TensorProto.INT64, [1], [-1]),

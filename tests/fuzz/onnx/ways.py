@@ -33,6 +33,7 @@ from burn.runtime.host import features
 from burn.toolchain import platforms
 
 from . import binaries, reference
+from .noise import HALF
 from .values import Array
 
 Feed = dict[str, Array]
@@ -40,11 +41,17 @@ Run = Callable[[Feed], dict[str, Any]]
 BACK = "exported "  # before the name of an output that ONNX Runtime computes from burn's export
 
 
-def load(model: onnx.ModelProto, target: str | None, opset: int, dims: Given | None = None) -> Run:
+def load(
+    model: onnx.ModelProto, target: str | None, opset: int, dims: Given | None = None, precision: str = "fp32"
+) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(model, path)
-        return burn.load(path, cache=False, target=target, dims=dims).run
+        return burn.load(path, cache=False, target=target, dims=dims, precision=precision).run
+
+
+def in_half(precision: str) -> Callable[[onnx.ModelProto, str | None, int], Run]:
+    return lambda model, target, opset: load(model, target, opset, precision=precision)
 
 
 def written(model: onnx.ModelProto, dims: Given | None = None) -> Source:
@@ -128,6 +135,7 @@ def by_wgpu(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
 
 WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
     "load": load,
+    **{name: in_half(name) for name in HALF},
     "import": source,
     "export": export,
     "size": size,

@@ -1,4 +1,5 @@
-"""`python -m tests.fuzz.tensors`: see `tests.fuzz.runner`. BURN_FUZZ_DEVICE=xla or wgpu runs the programs on that device."""
+"""`python -m tests.fuzz.tensors`: see `tests.fuzz.runner`. BURN_FUZZ_DEVICE=xla or wgpu runs the programs on that device.
+With BURN_FUZZ_DTYPE=bfloat16 most inputs have that element type."""
 
 import os
 import sys
