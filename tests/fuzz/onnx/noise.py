@@ -84,7 +84,7 @@ def epsilon(dtype: str) -> float:
 
 
 def is_exact(ops: set[str]) -> bool:
-    """True if these ops have no error on numbers of few bits. Half precision rounds these, too."""
+    """True if these ops have no error on numbers of few bits. Half precision rounds their sums."""
     return ops <= (MOVES if _rounding else EXACT)
 
 
