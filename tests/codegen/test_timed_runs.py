@@ -125,3 +125,15 @@ def test_errors_of_custom_ops_end_the_search(body: Callable[..., Any], monkeypat
     run = burn.compile(function, TYPES)
     with pytest.raises(ValueError, match="does not take"):
         run(random(20, 40))
+
+
+def test_memory_of_timed_runs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of generated inputs is no part of the model: it may compile without being timed."""
+    path, first, second = tmp_path / "wide.mlir", random(40, 500), random(500, 20)
+    burn.export(lambda x: burn.tanh(x @ burn.constant(first)) @ burn.constant(second), path, ["float32[n, 40]"])
+    monkeypatch.setattr(clock, "TYPICAL", 1 << 17)
+    with pytest.raises(CompileError, match="limit"):
+        burn.load(path, max_memory="200MB", cache=False, autotune="fast")
+    monkeypatch.setenv("BURN_AUTOTUNE", "fast")
+    x = random(2, 40)
+    close(burn.load(path, max_memory="200MB", cache=False)(x), np.tanh(x.astype(np.float64) @ first) @ second, 1e-5)

@@ -144,7 +144,7 @@ def test_a_checkpointed_step_needs_little_memory() -> None:
     (plain, most), (recomputed, least) = found
     assert least < 0.4 * most
     for path, gradient in plain.items():
-        np.testing.assert_allclose(recomputed[path], gradient, rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(recomputed[path], gradient, rtol=1e-5, atol=1e-5 * np.abs(gradient).max())
 
 
 class Blocks(nn.Module):

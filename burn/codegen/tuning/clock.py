@@ -10,7 +10,7 @@ import numpy as np
 from burn.dialect.dims import TYPICAL, estimate
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
-from burn.errors import BudgetExceeded, CompileError, Problem, RunCancelled, RunError, TimeBudgetError
+from burn.errors import CompileError, Problem, RunCancelled, RunError, TimeBudgetError
 from burn.runtime import debugging
 from burn.runtime.artefact import Artefact
 from burn.runtime.budget import left
@@ -48,8 +48,8 @@ def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> 
     which are valid indices. Several artefacts run interleaved. These runs print nothing, call no functions of the user but
     custom ops, and leave the random numbers of other runs as they are.
 
-    Raises Untimed for programs that do not run here or on such inputs, or for longer than LONGEST, and BudgetExceeded for
-    a run that passes the limits of the compilation."""
+    Raises Untimed for programs that do not run here or on such inputs, for longer than LONGEST, or in more memory than the
+    compilation may have, and TimeBudgetError if the compilation has no time left."""
     check(program)
     count = len(program.inputs) - program.random_state
     given = [_made_up(type_, number) for number, type_ in enumerate(program.input_types[:count])]
@@ -83,12 +83,12 @@ def _run(executable: Executable, given: Sequence[np.ndarray]) -> dict[int, float
     executable.limit_to(limits._replace(seconds=LONGEST) if is_own else limits)
     try:
         return {id(row.kernel): row.seconds for row in executable.profile(*given).rows}
-    except BudgetExceeded as error:
-        if isinstance(error, TimeBudgetError) and is_own:
-            raise _untimed(error) from error
-        raise
     except RunCancelled:
         raise
+    except TimeBudgetError as error:
+        if not is_own:
+            raise  # the compilation has no time left
+        raise _untimed(error) from error
     except Exception as error:  # of the program, or of a custom op's body
         raise _untimed(error) from error
 
