@@ -240,6 +240,8 @@ class Graph:
         twins: dict[str, Array],
     ) -> dict[str, Array]:
         ops = set(reference.op_types(self._piece))
+        if noise.rounding() and ops & noise.COUNTS and not all(value.exact for value in used):
+            raise Reject("rounding decides a size")
         result = {}
         for name, array in found.items():
             if not isinstance(array, np.ndarray) or array.shape != twins[name].shape:

@@ -55,6 +55,8 @@ JUMPS = frozenset(
         " Unique MaxPool"
     )
 )
+COUNTS = frozenset(words("NonZero Unique"))
+"""Ops whose results have sizes that equal elements decide. In half precision different numbers may round to equal ones."""
 
 _rounding = 0.0
 
