@@ -48,8 +48,8 @@ def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> 
     which are valid indices. Several artefacts run interleaved. These runs print nothing, call no functions of the user but
     custom ops, and leave the random numbers of other runs as they are.
 
-    Raises Untimed for programs that do not run here or on such inputs, for longer than LONGEST, or in more memory than the
-    compilation may have, and TimeBudgetError if the compilation has no time left."""
+    Raises Untimed for programs that do not run here or on such inputs. It is also raised for runs of more than LONGEST, or of
+    more memory than the compilation may have. Raises TimeBudgetError if the compilation has no time left."""
     check(program)
     count = len(program.inputs) - program.random_state
     given = [_made_up(type_, number) for number, type_ in enumerate(program.input_types[:count])]
