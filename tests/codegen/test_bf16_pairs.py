@@ -8,12 +8,14 @@ import pytest
 
 import burn
 from burn.codegen.cpu.heuristics.amx import bytes_fill
+from burn.codegen.cpu.heuristics.panels import interleaved_width
 from burn.codegen.cpu.target import TARGETS, Target, host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.kernels.layouts import PackedMatmul
 from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
@@ -193,3 +195,25 @@ def test_sizes_for_tile_registers() -> None:
     n = symbol("n")
     assert bytes_fill(n, 64, 128) == ((n, 16),)
     assert bytes_fill(n, 64, 2 * 48) is None  # 48 elements are no whole lines
+
+
+def test_widths_of_panels() -> None:
+    """Vectors of a panel by vectors of columns: all up to four, then three if four would leave a few. Eight rows or
+    fewer, and tile registers, have four or two."""
+    target = TARGETS["avx512bf16"]
+
+    def vectors(columns: int, rows: int = 196, target: Target = target) -> int:
+        return interleaved_width(PackedMatmul(rows, columns, 64, "float32", 2, 64), target) // 16
+
+    assert [vectors(16 * n - 8) for n in range(1, 5)] == [1, 2, 3, 4]
+    assert {n: vectors(16 * n) for n in (5, 7, 8, 9, 12, 15, 27, 48)} == {
+        5: 3,
+        7: 4,
+        8: 4,
+        9: 3,
+        12: 4,
+        15: 3,
+        27: 3,
+        48: 4,
+    }
+    assert vectors(144, rows=8) == 4 and vectors(144, target=TARGETS["amx"]) == 2

@@ -38,14 +38,43 @@ def packed_width(matmul: PackedMatmul, target: Target) -> int:
 
 
 def interleaved_width(matmul: PackedMatmul, target: Target) -> int:
-    """The same for interleaved runs of bytes or bfloat16, with one lhs run loaded per vector: four vectors with six rows."""
+    """The same for interleaved runs of bytes or bfloat16, with one lhs run loaded per vector: mostly four vectors with six
+    rows."""
     columns = matmul.columns
     line = matmul.line * (1 if matmul.dtype == "int32" else 2)  # bytes
     suits_tiles = matmul.interleaved == TILE_RUNS[matmul.dtype] and bytes_fill(matmul.rows, columns, line) is not None
     if target.tiles and suits_tiles:
         return 2 * target.lanes(4)  # the width of tile registers
+    few = isinstance(matmul.rows, int) and matmul.rows <= target.costs.tile_rows
+    if matmul.dtype == "float32" and target.multiplies_pairs and not few:
+        return _cheapest_pairs(columns, target)
     most = 4 if target.vector_registers >= 32 else 2
     return _fitting(columns, (most, 2, 1), target.lanes(4))
+
+
+PAIR_CHAINS = 12
+"""Independent accumulators that keep the units of vdpbf16ps busy: latency times units (Zen 5). In tiles of eight rows and one
+vector they wait."""
+
+
+def _cheapest_pairs(columns: int, target: Target) -> int:
+    """The cheapest panel width for pairs of bfloat16, with many rows. The last panel may have fewer vectors."""
+    lanes, most = target.lanes(4), panel_vectors(target)
+    needed = max(1, -(-columns // lanes))
+    if needed <= most:
+        return needed * lanes
+
+    def cost(vectors: int) -> float:
+        rows, width = most_rows(vectors, target), vectors * lanes
+
+        def each(count: int) -> float:
+            """Of a row, with a panel of so many vectors."""
+            return max(tile_cost(rows, count), 2 * PAIR_CHAINS + rows + count) / rows
+
+        left = last_vectors(columns, width, lanes) or vectors
+        return each(vectors) * (-(-columns // width) - 1) + each(left)
+
+    return min(range(most, 0, -1), key=cost) * lanes
 
 
 def panel_width(kernel: ContractionKernel, target: Target) -> int:
