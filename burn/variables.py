@@ -20,7 +20,8 @@ VARIABLES: Mapping[str, str] = {
     "BURN_DEBUG_NANS": "1 checks every program for NaN as burn.debug.nans() does, inf also for infinities",
     "BURN_DUMP_MLIR": "a file that the MLIR text of each compiled CPU program is written to",
     "BURN_ENGINE": "the engine of a mesh that names none, burn or xla, as `burn train` sets it",
-    "BURN_GUARD": "end or start: that part of each buffer of a CPU program lies next to a page without access",
+    "BURN_GUARD": "end or start: that part of each buffer of a CPU program lies next to a page without access; "
+    "on a GPU, a write behind one fails",
     "BURN_HIP_DRIVER": "the path of AMD's HIP library, if it is not in its usual place",
     "BURN_LOCAL_RANK": "the number of this process among those of its host, as `burn train` sets it: its GPU",
     "BURN_LOG": "compile prints each compilation to standard error: the function, the reason, the seconds",

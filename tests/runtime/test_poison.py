@@ -43,3 +43,10 @@ def test_memory_of_a_gpu_has_the_byte() -> None:
     options = ["-rA", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "poison or small_value"]
     ended = python("-m", "pytest", *options, "tests/codegen/gpu/test_programs.py", BURN_POISON="90")
     assert ended.returncode == 0 and "::test_poison" in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_launches_that_write_behind_a_buffer_fail() -> None:
+    pytest.importorskip("triton")
+    options = ["-rA", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "guard or small_value"]
+    ended = python("-m", "pytest", *options, "tests/codegen/gpu/test_programs.py", BURN_GUARD="end")
+    assert ended.returncode == 0 and "::test_guard[300]" in ended.stdout, ended.stdout + ended.stderr

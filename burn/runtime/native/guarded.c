@@ -1,6 +1,7 @@
 /* Blocks between pages without access: see guarded.h. */
 #include <string.h>
 
+#include "device_inner.h"
 #include "guarded.h"
 #include "run.h"
 #include "system.h"
@@ -84,6 +85,59 @@ void *burn_guarded_plan(burn_run *run, const int64_t *sizes, int64_t count, int6
     run->planned = base != NULL;
     return run->arena = base;
 }
+
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+enum { BEHIND = 4096, KNOWN = 0x7b }; /* bytes behind each buffer, and their value */
+
+static int64_t aligned(int64_t bytes) { return (bytes + BURN_DEVICE_ALIGNMENT - 1) / BURN_DEVICE_ALIGNMENT * BURN_DEVICE_ALIGNMENT; }
+
+burn_plan_result burn_guarded_device_plan(const int64_t *sizes, int64_t count, int64_t *offsets) {
+    int64_t end = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (sizes[i] < 0)
+            return (burn_plan_result){BURN_NEGATIVE_SIZE, sizes[i]};
+        if (sizes[i] > LIMIT || end > LIMIT)
+            return (burn_plan_result){BURN_OUT_OF_MEMORY, sizes[i]};
+        offsets[i] = end;
+        end += aligned(sizes[i]) + BEHIND;
+    }
+    return (burn_plan_result){BURN_OK, end};
+}
+
+static void look_failed(burn_run *run, int32_t status) { burn_rt_fail(run, status, -1, burn_device_error_code()); }
+
+void burn_guarded_device_begin(burn_run *run) {
+    const burn_program_info *info = &run->program->info;
+    for (int64_t i = 0; i < info->buffers && !burn_run_failed(run); i++) {
+        char *end = (char *)run->arena + run->offsets[i] + run->sizes[i];
+        int32_t status = burn_device_fill(info->device, end, KNOWN, aligned(run->sizes[i]) - run->sizes[i] + BEHIND);
+        if (status != BURN_OK)
+            look_failed(run, status);
+    }
+}
+
+void burn_guarded_device_look(burn_run *run, const char *kernel) {
+    const burn_program_info *info = &run->program->info;
+    unsigned char seen[BEHIND];
+    for (int64_t i = 0; run->planned && i < info->buffers && !burn_run_failed(run); i++) {
+        int32_t status = burn_device_fetch(info->device, seen, (char *)run->arena + run->offsets[i] + run->sizes[i], BEHIND);
+        int64_t changed = 0, last = 0;
+        for (int64_t at = 0; status == BURN_OK && at < BEHIND; at++)
+            if (seen[at] != KNOWN) {
+                changed++;
+                last = at;
+            }
+        if (changed)
+            status = burn_device_refuse(info->device, BURN_DEVICE_FAILED,
+                                        "%s wrote behind a buffer of %lld bytes, up to %lld bytes from its end", kernel,
+                                        (long long)run->sizes[i], (long long)last + 1);
+        if (status != BURN_OK)
+            look_failed(run, status);
+    }
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 void burn_guarded_inputs(burn_run *run) {
     const burn_program_info *info = &run->program->info;

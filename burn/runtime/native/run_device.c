@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guarded.h"
 #include "lib_keys.h"
 #include "run.h"
 
@@ -312,6 +313,8 @@ int32_t burn_rt_device_launch(burn_run *run, int64_t kernel_id, int64_t kernel, 
     check(run, burn_device_launch(info->device, run->program->functions[kernel], blocks,
                                   info->device_kernels[kernel].threads, args, (int32_t)count), 0);
     burn_profile_close(run, span);
+    if (burn_guards_are_on())
+        burn_guarded_device_look(run, info->device_kernels[kernel].name);
     return burn_rt_status(run);
 }
 

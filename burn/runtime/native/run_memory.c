@@ -43,7 +43,8 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
         if (run->planned) /* a second plan within a run would move buffers that are in use */
             return burn_run_fail(run, BURN_SHAPE_MISMATCH, count);
         run->have_plan = 0;
-        burn_plan_result plan = burn_plan(info->live_ranges, sizes, count, run->offsets);
+        burn_plan_result plan = burn_guards_are_on() ? burn_guarded_device_plan(sizes, count, run->offsets)
+                                                     : burn_plan(info->live_ranges, sizes, count, run->offsets);
         if (plan.status != BURN_OK)
             return burn_run_fail(run, plan.status, plan.value);
         run->plan_bytes = plan.value;
@@ -66,6 +67,8 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
         return NULL;
     if (!run->planned)
         spoil(run, run->arena, run->plan_bytes);
+    if (!run->planned && burn_guards_are_on())
+        burn_guarded_device_begin(run);
     run->planned = 1;
     if (table)
         memcpy(offsets, run->offsets, table);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guarded.h"
 #include "run.h"
 
 enum { MOST = 8 }; /* recordings that a context keeps; those not used for longest go first */
@@ -202,7 +203,7 @@ static int32_t record(burn_run *run, burn_recording *recording) {
 
 int32_t burn_recorded_entry(burn_run *run) {
     burn_program *program = run->program;
-    if (run->options.profile || program->unrecordable || program->made_in || program->made_out)
+    if (run->options.profile || burn_guards_are_on() || program->unrecordable || program->made_in || program->made_out)
         return run_unrecorded(run);
     burn_recording *call = new_recording(run), *found = run->recordings;
     if (!call)

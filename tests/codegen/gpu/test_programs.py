@@ -283,3 +283,25 @@ def test_poison(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> None:
         )
         calls.append(any(filled[before:]))
     assert calls == [True] * 3
+
+
+@pytest.mark.skipif(os.environ.get("BURN_GUARD") != "end", reason="tests/runtime/test_poison.py runs it")
+@pytest.mark.parametrize("behind", [None, 0, 300])
+def test_guard(gpu: SimulatedGPU, behind: int | None) -> None:
+    """A kernel that writes so many bytes behind a planned buffer fails the run, and the error names it."""
+    x = np.random.default_rng(4).standard_normal((40, 9)).astype(np.float32)
+    function = lambda x: burn.softmax(x @ x.T, axis=0).sum(1)  # noqa: E731
+    made = burn.compile(function, (x,), cache=False, device="cuda")
+
+    def stray(image: str, name: str, blocks: int, threads: int, shared: int, words: list[int]) -> None:
+        gpu.launch(image, name, blocks, threads, shared, words)
+        if behind is not None and len(gpu.launched) == 1:
+            *_, written = (w for w in words if w > 1 << 32)
+            ctypes.c_char.from_address(written + 40 * 40 * 4 + behind).value = b"\0"
+
+    simulation().on_launch(stray)
+    if behind is not None:
+        with pytest.raises(RunError, match=rf"kernel\d wrote behind a buffer of 6400 bytes, up to {behind + 1} bytes"):
+            made(x)
+    for _ in range(3):
+        np.testing.assert_allclose(made(x), np.asarray(burn.compile(function, (x,))(x)), rtol=1e-4)
