@@ -76,8 +76,9 @@ def pipeline(
     channels-last.
 
     layouts: the back end's passes at `Point.LAYOUT`. first: its passes before composites are decomposed. composites:
-    further composites that it has kernels for. narrow_weights: its kernels read weights of a few bits as they are
-    stored. ordered_sums: sums keep the order of the program, and memory does not grow."""
+    further composites that it has kernels for, and features of composites (`Op.kernel_features`). narrow_weights: its
+    kernels read weights of a few bits as they are stored. ordered_sums: sums keep the order of the program, and memory
+    does not grow."""
     kept = "+".join(("attention", "windows", *composites, *(["block_dot"] if narrow_weights else [])))
     # deep trees apart, where all trees of an op are walked as deep as the deepest
     trees = "" if "tree_leaves" in composites else "split_trees"

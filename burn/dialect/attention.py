@@ -1,4 +1,4 @@
-"""Attention and rotary position embedding. They are composites with kernels of their own, so passes keep them whole.
+"""Attention, a composite with kernels of its own, so passes keep it whole.
 
 `Attention.decompose` defines the op's meaning. `scores` and `probabilities` are its two steps, for an importer that
 also returns an intermediate value.
@@ -6,14 +6,18 @@ also returns an intermediate value.
 
 from __future__ import annotations
 
+from typing import Any
+
 from burn.dialect import ops
-from burn.dialect.batching.contraction import attention, rotary
-from burn.dialect.compose import check_equal, check_spreads, convert, dim_value, number, number_like, reshape
+from burn.dialect.batching.contraction import attention
+from burn.dialect.compose import convert, dim_value, number, number_like, reshape
 from burn.dialect.dims import Dim, exact_div, product
+from burn.dialect.dropout import share
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
+from burn.dialect.random import check_key
 from burn.dialect.traits import Trait
-from burn.dialect.types import FLOATS, HALF_DTYPES, TensorType, may_equal, may_spread, type_of
+from burn.dialect.types import FLOATS, HALF_DTYPES, TensorType, may_spread, type_of
 from burn.errors import TypeMismatch
 
 NEGATIVE_INFINITY = float("-inf")
@@ -28,13 +32,16 @@ class Attention(
 ):
     """softmax(q k^T * scale + mask) v, in every head. A query whose keys are all masked gives zeros.
 
-    Shapes: q [b, h, s, d], k [b, g, t, d], v [b, g, t, e], mask broadcast to [b, h, s, t], lengths [b] int64 -> [b, h,
-    s, e]. h is a multiple of g: each key head serves h / g neighbouring query heads.
+    Shapes: q [b, h, s, d], k [b, g, t, d], v [b, g, t, e], mask broadcast to [b, h, s, t], lengths [b] int64, key [2]
+    uint32 -> [b, h, s, e]. h is a multiple of g: each key head serves h / g neighbouring query heads.
 
     mask: bool (False masks a key) or of q's element type (added to the scores). lengths: the number of valid keys of
     each batch entry. softcap: scores become softcap * tanh(scores / softcap) unless it is 0. The position of query i is
     offset + i, or lengths - s + i with lengths. With `causal` it attends to keys up to its own position; left and right
     >= 0 limit the number of keys before and after it. precision: the softmax's element type. Source: ONNX Attention.
+
+    With a `key`, the probabilities [b, h, s, t] have dropout: each is zero unless `random_kept` keeps it, and is else
+    divided by 1 - rate, 0 < rate < 1. Their softmax is then at least in float32.
     """
 
     q: Operand
@@ -42,6 +49,7 @@ class Attention(
     v: Operand
     mask: Operand | None
     lengths: Operand | None
+    key: Operand | None
     scale: float
     causal: bool = False
     offset: Dim = 0
@@ -49,52 +57,123 @@ class Attention(
     right: int = -1
     softcap: float = 0.0
     precision: DTypeName | None = None
+    rate: float = 0.0
 
     @classmethod
-    def infer(cls, q, k, v, mask, lengths, scale, causal, offset, left, right, softcap, precision) -> TensorType:
-        same_type(cls, q, k, v)
-        if not q.rank == k.rank == v.rank == 4:
-            cls.fail(f"q, k and v must have rank 4, not {q}, {k}, {v}")
-        if q.shape[1] != k.shape[1] and exact_div(q.shape[1], k.shape[1]) is None:
-            cls.fail(f"{q.shape[1]} query heads do not share {k.shape[1]} key heads evenly")
-        pairs = ((q, 0, k, 0), (k, 0, v, 0), (q, 3, k, 3), (k, 1, v, 1), (k, 2, v, 2))
-        if any(_differ(a.shape[i], b.shape[j]) for a, i, b, j in pairs):
-            cls.fail(f"q, k and v must be [b, h, s, d], [b, g, t, d] and [b, g, t, e], not {q}, {k}, {v}")
-        if mask is not None and (mask.rank > 4 or mask.dtype not in ("bool", q.dtype)):
-            cls.fail(f"the mask must be bool or {q.dtype} and broadcast to [b, h, s, t], not {mask}")
-        if mask is not None and not may_spread(mask.shape, (*q.shape[:3], k.shape[2])):
-            cls.fail(f"the mask must broadcast to [b, h, s, t], not {mask} for {q} and {k}")
-        if lengths is not None and (lengths.rank != 1 or lengths.dtype != "int64"):
-            cls.fail(f"lengths must be int64[b], not {lengths}")
-        if precision is not None and precision not in FLOATS:
-            cls.fail(f"the softmax is not computed in {precision}", "precision")
-        return q.with_shape((*q.shape[:3], v.shape[3]))
+    def infer(cls, q, k, v, mask, lengths, key, **attrs: Any) -> TensorType:
+        return result_type(cls, q, k, v, mask, lengths, key, **attrs)
+
+    def kernel_features(self) -> tuple[str, ...]:
+        return features(self)
 
     def must_agree(self) -> list[Agreement]:
-        q, k, v = (type_of(x).shape for x in (self.q, self.k, self.v))
-        found = [
-            Agreement(k[0], q[0]),
-            Agreement(v[0], q[0]),
-            Agreement(k[3], q[3]),
-            Agreement(v[1], k[1]),
-            Agreement(v[2], k[2]),
-        ]
-        if self.mask is not None:
-            mask, space = type_of(self.mask).shape, (*q[:3], k[2])
-            pairs = zip(mask, space[4 - len(mask) :], strict=True)
-            found += [Agreement(d, t, "broadcast") for d, t in pairs if d != 1]
-        if self.lengths is not None:
-            found.append(Agreement(type_of(self.lengths).shape[0], q[0]))
-        return found
+        return agreements(self)
 
     def flops(self) -> Dim:
         return 2 * attended(self)
 
     @classmethod
-    def decompose(cls, q, k, v, mask, lengths, scale, causal, offset, left, right, softcap, precision) -> ir.Value:
+    def decompose(
+        cls, q, k, v, mask, lengths, key, scale, causal, offset, left, right, softcap, precision, rate
+    ) -> ir.Value:
+        precision = softmax_type(type_of(q).dtype, precision, rate)
         raw = soft_cap(scores(q, k, scale), softcap)
         allowed = visible(type_of(raw).shape, lengths, causal, offset, left, right)
-        return mix(probabilities(bias(raw, mask, allowed), precision), v)
+        p = probabilities(bias(raw, mask, allowed), precision)
+        return mix(p if key is None else _dropped(p, key, rate, precision), v)
+
+
+DROPOUT = "attention_dropout"
+"""The feature of an attention with a key. Heads without kernels of a backward pass have another one, which no back end has."""
+
+DEEPEST = 256
+"""The most features of a head that backward kernels support."""
+
+TYPES = ("float16", "bfloat16", "float32")
+"""The element types of the backward kernels."""
+
+
+def has_kernels(q: TensorType, v: TensorType, precision: str | None) -> bool:
+    """True if the backward pass has kernels: heads are small, and their size is a number."""
+    depths = (q.shape[3], v.shape[3])
+    return q.dtype in TYPES and precision != "float64" and all(isinstance(d, int) and 0 < d <= DEEPEST for d in depths)
+
+
+def features(op: Op) -> tuple[str, ...]:
+    """The features of an attention, or of its forward or backward op."""
+    if op.key is None:
+        return ()
+    return (DROPOUT if has_kernels(type_of(op.q), type_of(op.v), op.precision) else f"{DROPOUT}_of_other_heads",)
+
+
+def result_type(
+    cls: type[Op],
+    q: TensorType,
+    k: TensorType,
+    v: TensorType,
+    mask: TensorType | None,
+    lengths: TensorType | None,
+    key: TensorType | None,
+    precision: str | None,
+    rate: float,
+    **rest: Any,
+) -> TensorType:
+    """The type of an attention's result. Raises TypeMismatch, naming `cls`, for operands that do not fit."""
+    same_type(cls, q, k, v)
+    if not q.rank == k.rank == v.rank == 4:
+        cls.fail(f"q, k and v must have rank 4, not {q}, {k}, {v}")
+    if q.shape[1] != k.shape[1] and exact_div(q.shape[1], k.shape[1]) is None:
+        cls.fail(f"{q.shape[1]} query heads do not share {k.shape[1]} key heads evenly")
+    pairs = ((q, 0, k, 0), (k, 0, v, 0), (q, 3, k, 3), (k, 1, v, 1), (k, 2, v, 2))
+    if any(_differ(a.shape[i], b.shape[j]) for a, i, b, j in pairs):
+        cls.fail(f"q, k and v must be [b, h, s, d], [b, g, t, d] and [b, g, t, e], not {q}, {k}, {v}")
+    if mask is not None and (mask.rank > 4 or mask.dtype not in ("bool", q.dtype)):
+        cls.fail(f"the mask must be bool or {q.dtype} and broadcast to [b, h, s, t], not {mask}")
+    if mask is not None and not may_spread(mask.shape, (*q.shape[:3], k.shape[2])):
+        cls.fail(f"the mask must broadcast to [b, h, s, t], not {mask} for {q} and {k}")
+    if lengths is not None and (lengths.rank != 1 or lengths.dtype != "int64"):
+        cls.fail(f"lengths must be int64[b], not {lengths}")
+    if precision is not None and precision not in FLOATS:
+        cls.fail(f"the softmax is not computed in {precision}", "precision")
+    if key is None and rate:
+        cls.fail(f"dropout with the rate {rate} takes a key", "rate")
+    if key is not None:
+        check_key(cls, key)
+        if not 0 < rate < 1:
+            cls.fail(f"the rate is above 0 and below 1 with a key, not {rate}", "rate")
+    return q.with_shape((*q.shape[:3], v.shape[3]))
+
+
+def agreements(op: Op) -> list[Agreement]:
+    """`Op.must_agree` of an attention, and of its forward and backward ops."""
+    q, k, v = (type_of(x).shape for x in (op.q, op.k, op.v))
+    found = [
+        Agreement(k[0], q[0]),
+        Agreement(v[0], q[0]),
+        Agreement(k[3], q[3]),
+        Agreement(v[1], k[1]),
+        Agreement(v[2], k[2]),
+    ]
+    if op.mask is not None:
+        mask, space = type_of(op.mask).shape, (*q[:3], k[2])
+        pairs = zip(mask, space[4 - len(mask) :], strict=True)
+        found += [Agreement(d, t, "broadcast") for d, t in pairs if d != 1]
+    if op.lengths is not None:
+        found.append(Agreement(type_of(op.lengths).shape[0], q[0]))
+    return found
+
+
+def softmax_type(dtype: str, precision: str | None, rate: float) -> str | None:
+    """The softmax's element type for operands of type `dtype`; None is theirs. With dropout it is at least float32."""
+    return "float32" if rate and precision is None and dtype in HALF_DTYPES else precision
+
+
+def _dropped(p: ir.Value, key: ir.Value, rate: float, precision: str | None) -> ir.Value:
+    """Probabilities after dropout, computed in the softmax's element type."""
+    kept = ops.random_kept(key, shape=type_of(p).shape, rate=rate)
+    wide = convert(p, precision or type_of(p).dtype)
+    wide = ops.select(kept, ops.mul(wide, number_like(share(rate), wide)), number_like(0.0, wide))
+    return convert(wide, type_of(p).dtype)
 
 
 def attended(op: Op) -> Dim:
@@ -203,56 +282,3 @@ def mix(p: ir.Value, v: ir.Value) -> ir.Value:
         p = reshape(p, (batch, groups, heads_per_group(heads, groups) * length, total))
     out = ops.dot_general(p, v, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(2,))
     return out if groups == heads else reshape(out, (batch, heads, length, depth))
-
-
-class RotaryEmbedding(Op, name="rotary_embedding", batching=rotary):
-    """Rotates pairs of features by an angle that depends on the position (RoPE, arXiv 2104.09864).
-
-    Shapes: x [b, h, s, d], cos and sin [b or 1, s, r / 2] -> [b, h, s, d]. The pairs are features (i, r / 2 + i), or (2
-    i, 2 i + 1) with `interleaved`. Features from r on do not change.
-    """
-
-    x: Operand
-    cos: Operand
-    sin: Operand
-    interleaved: bool = False
-
-    @classmethod
-    def infer(cls, x: TensorType, cos: TensorType, sin: TensorType, interleaved: bool) -> TensorType:
-        same_type(cls, x, cos, sin)
-        if x.rank != 4 or cos.rank != 3 or sin.rank != 3:
-            cls.fail(f"takes x [b, h, s, d], cos and sin [b, s, r / 2], not {x}, {cos}, {sin}")
-        half, depth = cos.shape[2], x.shape[3]
-        if not isinstance(half, int) or (isinstance(depth, int) and 2 * half > depth) or sin.shape[2] != half:
-            cls.fail(f"cos {cos} and sin {sin} do not fit {depth} features")
-        if any(c.shape[0] != 1 and not may_equal(c.shape[:1], x.shape[:1]) for c in (cos, sin)) or not (
-            may_equal(cos.shape[1:2], x.shape[2:3]) and may_equal(sin.shape[1:2], x.shape[2:3])
-        ):
-            cls.fail(f"cos {cos} and sin {sin} must be [b or 1, s, r / 2] of {x}")
-        return x
-
-    @classmethod
-    def decompose(cls, x: ir.Value, cos: ir.Value, sin: ir.Value, interleaved: bool) -> ir.Value:
-        shape = type_of(x).shape
-        half = type_of(cos).shape[2]
-        assert isinstance(half, int)
-        for c in (cos, sin):
-            check_spreads(type_of(c).shape[:1], shape[:1], "cos and sin are [b or 1, s, r / 2]")
-            check_equal(type_of(c).shape[1:2], shape[2:3], "cos and sin are [b or 1, s, r / 2]")
-        cos, sin = (reshape(c, (*type_of(c).shape[:1], 1, *type_of(c).shape[1:])) for c in (cos, sin))
-        step = 2 if interleaved else 1
-
-        def part(start: Dim, size: Dim, step: int) -> ir.Value:
-            return ops.slice(x, starts=(0, 0, 0, start), sizes=(*shape[:3], size), steps=(1, 1, 1, step))
-
-        a, b = part(0, half, step), part(1 if interleaved else half, half, step)
-        real = ops.sub(ops.mul(cos, a), ops.mul(sin, b))
-        imaginary = ops.add(ops.mul(sin, a), ops.mul(cos, b))
-        if interleaved:
-            pairs = [reshape(c, (*shape[:3], half, 1)) for c in (real, imaginary)]
-            rotated = reshape(ops.concat(pairs, axis=4), (*shape[:3], 2 * half))
-        else:
-            rotated = ops.concat([real, imaginary], axis=3)
-        if shape[3] == 2 * half:
-            return rotated
-        return ops.concat([rotated, part(2 * half, shape[3] - 2 * half, 1)], axis=3)

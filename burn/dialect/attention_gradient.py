@@ -9,28 +9,30 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.attention import NEGATIVE_INFINITY, Attention, attended, bias, scores, soft_cap, visible
+from burn.dialect.attention import (
+    DEEPEST,
+    NEGATIVE_INFINITY,
+    TYPES,
+    Attention,
+    agreements,
+    attended,
+    bias,
+    features,
+    has_kernels,
+    result_type,
+    scores,
+    soft_cap,
+    visible,
+)
 from burn.dialect.batching.contraction import attention
-from burn.dialect.compose import convert, number, reshape
+from burn.dialect.compose import broadcast_to, convert, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, DTypeName, Op, Operand
 from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
-DEEPEST = 256
-"""The most features of a head that backward kernels support."""
-
 LOG2E = 1.4426950408889634
-
-TYPES = ("float16", "bfloat16", "float32")
-"""The element types of the backward kernels."""
-
-
-def has_kernels(q: TensorType, v: TensorType, precision: str | None) -> bool:
-    """True if the backward pass has kernels: heads are small, and their size is a number."""
-    depths = (q.shape[3], v.shape[3])
-    return q.dtype in TYPES and precision != "float64" and all(isinstance(d, int) and 0 < d <= DEEPEST for d in depths)
 
 
 def _norm_type(q: TensorType) -> TensorType:
@@ -41,7 +43,7 @@ class AttentionForward(
     Op, name="attention_forward", traits=Trait.ATTENTION | Trait.REPEATABLE, kernel="attention", batching=attention
 ):
     """burn.attention and, for each query, log2 of the sum of the exponentials of its scores (0 if all keys are masked).
-    The backward pass recomputes probabilities from it.
+    The backward pass recomputes probabilities from it. Dropout does not change it.
 
     Shapes: as burn.attention's -> [b, h, s, e] and [b, h, s] in float32 (for float64 operands in float64).
     """
@@ -51,6 +53,7 @@ class AttentionForward(
     v: Operand
     mask: Operand | None
     lengths: Operand | None
+    key: Operand | None
     scale: float
     causal: bool = False
     offset: Dim = 0
@@ -58,20 +61,24 @@ class AttentionForward(
     right: int = -1
     softcap: float = 0.0
     precision: DTypeName | None = None
+    rate: float = 0.0
 
     @classmethod
-    def infer(cls, q, k, v, mask, lengths, **attrs: Any) -> list[TensorType]:
-        return [Attention.infer(q, k, v, mask, lengths, **attrs), _norm_type(q)]
+    def infer(cls, q, k, v, mask, lengths, key, **attrs: Any) -> list[TensorType]:
+        return [result_type(cls, q, k, v, mask, lengths, key, **attrs), _norm_type(q)]
+
+    def kernel_features(self) -> tuple[str, ...]:
+        return features(self)
 
     def must_agree(self) -> list[Agreement]:
-        return Attention.must_agree(self)  # type: ignore[arg-type]  # the same operands
+        return agreements(self)
 
     def flops(self) -> Dim:
         return 2 * attended(self)
 
     @classmethod
-    def decompose(cls, q, k, v, mask, lengths, **attrs: Any) -> list[ir.Value]:
-        y = ops.attention(q, k, v, mask, lengths, **attrs)
+    def decompose(cls, q, k, v, mask, lengths, key, **attrs: Any) -> list[ir.Value]:
+        y = ops.attention(q, k, v, mask, lengths, key, **attrs)
         raw = soft_cap(scores(q, k, attrs["scale"]), attrs["softcap"])
         rest = (attrs[name] for name in ("causal", "offset", "left", "right"))
         x = bias(raw, mask, visible(type_of(raw).shape, lengths, *rest))
@@ -95,7 +102,10 @@ class AttentionBackward(
     """The gradients of an attention's queries, keys and values: y and norms are the results of burn.attention_forward,
     g the gradient of y.
 
-    Shapes: q, k, v, mask and lengths as burn.attention's, y and g [b, h, s, e], norms [b, h, s] -> those of q, k and v.
+    Shapes: q, k, v, mask, lengths and key as burn.attention's, y and g [b, h, s, e], norms [b, h, s] -> those of q, k and v.
+
+    mask_gradient: a fourth result [b, h, s, t] is the gradient of the mask, of q's element type, before the sums over the axes
+    along which the mask broadcasts.
     """
 
     q: Operand
@@ -103,6 +113,7 @@ class AttentionBackward(
     v: Operand
     mask: Operand | None
     lengths: Operand | None
+    key: Operand | None
     y: Operand
     norms: Operand
     g: Operand
@@ -113,32 +124,47 @@ class AttentionBackward(
     right: int = -1
     softcap: float = 0.0
     precision: DTypeName | None = None
+    rate: float = 0.0
+    mask_gradient: bool = False
 
     @classmethod
-    def infer(cls, q, k, v, mask, lengths, y, norms, g, **attrs: Any) -> list[TensorType]:
-        result = Attention.infer(q, k, v, mask, lengths, **attrs)
+    def infer(cls, q, k, v, mask, lengths, key, y, norms, g, mask_gradient, **attrs: Any) -> list[TensorType]:
+        result = result_type(cls, q, k, v, mask, lengths, key, **attrs)
         if y != result or g != result or norms != _norm_type(q):
             cls.fail(f"y and g must be {result} and norms {_norm_type(q)}, not {y}, {g} and {norms}")
         if not has_kernels(q, v, attrs["precision"]):
             cls.fail(f"heads are of 1 to {DEEPEST} features of {', '.join(TYPES)}, not {q} and {v}")
-        return [q, k, v]
+        if mask_gradient and (mask is None or mask.dtype != q.dtype):
+            cls.fail(f"a mask with a gradient has the element type {q.dtype}, not {mask}", "mask_gradient")
+        return [q, k, v, *([q.with_shape((*q.shape[:3], k.shape[2]))] if mask_gradient else [])]
+
+    def kernel_features(self) -> tuple[str, ...]:
+        return (*features(self), *((MASK_GRADIENT,) if self.mask_gradient else ()))
 
     def must_agree(self) -> list[Agreement]:
-        return Attention.must_agree(self)  # type: ignore[arg-type]  # the same operands, and more
+        return agreements(self)
 
     def flops(self) -> Dim:
         """Does not count recomputation."""
         return 5 * attended(self)
 
     @classmethod
-    def decompose(cls, q, k, v, mask, lengths, y, norms, g, **attrs: Any) -> list[ir.Value]:
+    def decompose(cls, q, k, v, mask, lengths, key, y, norms, g, mask_gradient, **attrs: Any) -> list[ir.Value]:
         """Decomposes into ops on the operands alone, so that the gradients can be differentiated again. Operands are
         distinct even if two of them are one value."""
         from burn.dialect.adjoint.reverse import gradients
 
-        sides = [ops.reshape(x, shape=type_of(x).shape) for x in (q, k, v)]
-        q, k, v = sides
-        result = Attention.decompose(q, k, v, mask, lengths, **attrs)
-        found = gradients([result], [g], sides)
+        operands = [ops.reshape(x, shape=type_of(x).shape) for x in (q, k, v)]
+        if mask_gradient:
+            mask = broadcast_to(mask, (*type_of(q).shape[:3], type_of(k).shape[2]))
+            mask = ops.reshape(mask, shape=type_of(mask).shape)
+            operands.append(mask)
+        q, k, v = operands[:3]
+        result = Attention.decompose(q, k, v, mask, lengths, key, **attrs)
+        found = gradients([result], [g], operands)
         assert all(isinstance(x, ir.Value) for x in found)
         return found  # type: ignore[return-value]  # as all of them are depended on
+
+
+MASK_GRADIENT = "attention_mask_gradient"
+"""The feature of a backward op that also gives the gradient of its mask."""

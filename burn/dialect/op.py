@@ -334,6 +334,11 @@ class Op(Burn.Operation):
         """Floating-point operations of contractions and attention; 0 for other ops, which are memory-bound."""
         return 0
 
+    def kernel_features(self) -> tuple[str, ...]:
+        """Names of uses of a composite that a back end's kernels may lack: one that lacks a name gets the decomposition
+        (`decompose{keep=..}`)."""
+        return ()
+
     def must_agree(self) -> list[Agreement]:
         """Sizes that must be equal and that type inference cannot compare. The program checks them at run time."""
         return []

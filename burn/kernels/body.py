@@ -291,8 +291,9 @@ class AttentionGradientKernel:
         row_writes: acc[batch.., heads.., row, depth] = sum over keys of slope * keys
         key_writes: acc[batch.., key, depth] = sum over rows of slope * query
         value_writes: acc[batch.., key, column] = sum over rows of p * factor * output_gradient
+        score_writes: acc[batch.., heads.., row, key] = slope / score_derivative, zero for a masked key
 
-    A kernel has the writes of the rows, those of keys and values, or all (`Preferences.fused_gradients`).
+    A kernel has the writes of rows and scores, those of keys and values, or all (`Preferences.fused_gradients`).
 
     `query`, `keys`, `values`, `score` and `factor` are as in an AttentionKernel. `output_gradient` is the gradient of the
     attention's result. `score_derivative` is the score's derivative by the sum that it reads as `Accumulator`.
@@ -324,11 +325,12 @@ class AttentionGradientKernel:
     row_writes: tuple[Write, ...]
     key_writes: tuple[Write, ...]
     value_writes: tuple[Write, ...]
+    score_writes: tuple[Write, ...]
     buffers: tuple[Buffer, ...]
 
     @property
     def of_rows(self) -> bool:
-        return bool(self.row_writes)
+        return bool(self.row_writes or self.score_writes)
 
     @property
     def of_keys(self) -> bool:

@@ -242,6 +242,7 @@ class _Machine:
             self.memo.clear()
             score = np.longdouble(self.value(kernel.score))
             if score == -np.inf:
+                self.score_gradient(kernel, of_rows, 0.0)
                 continue
             seen = self.dim(kernel.first) <= self.index(kernel.key) < self.dim(kernel.stop)
             if not seen or not self.dim(kernel.begin) <= self.index(kernel.row) < self.dim(kernel.end):
@@ -249,7 +250,9 @@ class _Machine:
             p = np.exp(score - np.longdouble(self.value(kernel.norm)) * LN2)
             factor = np.longdouble(self.value(kernel.factor))
             slope = p * (factor * (out_gradient @ values) - self.value(kernel.dot))
-            slope *= self.value(kernel.score_derivative)
+            derivative = self.value(kernel.score_derivative)
+            self.score_gradient(kernel, of_rows, slope)
+            slope *= derivative
             sums[0, :depth] += slope * (keys if of_rows else query)
             sums[1, :column] += p * factor * out_gradient
         keys_ways = ((kernel.depth, kernel.key_writes), (kernel.column, kernel.value_writes))
@@ -259,6 +262,14 @@ class _Machine:
                 self.accumulator = numbers.rounded(totals[self.index(loop)], kernel.dtype)
                 for write in writes:
                     self.write(write)
+
+    def score_gradient(self, kernel: AttentionGradientKernel, of_rows: bool, value: Any) -> None:
+        """The gradient of one score, written while the sums of its row are formed."""
+        if of_rows and kernel.score_writes:
+            self.accumulator = numbers.rounded(value, kernel.dtype)
+            self.memo.clear()
+            for write in kernel.score_writes:
+                self.write(write)
 
     def vector(self, node: Scalar, loop: LoopVar) -> np.ndarray:
         return np.array([self.value(node) for _ in self.walk((loop,))], np.longdouble)

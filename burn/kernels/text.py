@@ -228,7 +228,12 @@ class _Writer:
             body.append(f"{name} = {self.name(node)} : {kernel.dtype}")
         inner = f"for {_loops(over[others[0]])} where {span}" if others else f"where {span}"
         yield from _indented([f"{inner} {{", *_indented(body), "}"])
-        written = {"rows": kernel.row_writes, "keys": kernel.key_writes, "values": kernel.value_writes}
+        written = {
+            "rows": kernel.row_writes,
+            "keys": kernel.key_writes,
+            "values": kernel.value_writes,
+            "scores": kernel.score_writes,
+        }
         for name, writes in written.items():
             self.forget()
             for write in writes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from burn import ops
-from burn.dialect.attention_dropout import attention_with_dropout
 from burn.dialect.dims import Dim
 from burn.errors import TypeMismatch
 from burn.nn.cache import KeyValueCache
@@ -120,13 +119,12 @@ class MultiheadAttention(Layer):
         scale = self.depth**-0.5
         offset: Dim = 0 if isinstance(past, Tensor) else past
         rate = self.dropout.p if self.dropout.training else 0.0
+        how = {"scale": scale, "causal": causal, "offset": offset}
         if 0.0 < rate < 1.0:
-            key = next_key() if dropout_key is None else dropout_key
-            shown, ends = (None if x is None else x.value for x in (mask, lengths))
-            operands = (q.value, k.value, v.value, shown, ends, key.value)
-            y = Tensor(attention_with_dropout(*operands, rate=rate, scale=scale, causal=causal, offset=offset))
+            drawn = next_key() if dropout_key is None else dropout_key
+            y = ops.attention(q, k, v, mask, lengths, drawn, rate=rate, **how)
         else:
-            y = ops.attention(q, k, v, mask, lengths, scale=scale, causal=causal, offset=offset)
+            y = ops.attention(q, k, v, mask, lengths, **how)
             y = y * 0.0 if rate else y
         return self.output(y.permute(0, 2, 1, 3).flatten(2))
 

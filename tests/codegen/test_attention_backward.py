@@ -14,7 +14,7 @@ from burn.kernels.text import program_text
 from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
-from tests.codegen.attention_gradients import CASES, Case, arrays_of, check, reference
+from tests.codegen.attention_gradients import BIASED, CASES, Case, arrays_of, check, extras, reference
 from tests.codegen.cpus import FLOAT_TARGETS
 from tests.kernels.interpreting import interpreted
 
@@ -36,14 +36,14 @@ def traits(case: Case, target: str) -> tuple[object, ...]:
 
 @pytest.mark.covering(of=traits)
 @pytest.mark.parametrize("target", FLOAT_TARGETS)
-@pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, *BIASED, *MORE], ids=lambda case: case.name)
 def test_gradients(case: Case, target: str) -> None:
     program, given, want = given_and_wanted(case)
     got = Executable(compile_program(program, Options(target=target, passes=PASSES)))(*given)
     check(list(got), want, close(case), case)
 
 
-@pytest.mark.parametrize("case", [c for c in [*CASES, *MORE] if c.s * c.t < 1000], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [c for c in [*CASES, *BIASED, *MORE] if c.s * c.t < 1000], ids=lambda case: case.name)
 def test_in_the_interpreter(case: Case) -> None:
     program, given, want = given_and_wanted(case)
     pipeline.run(pipeline.parse(PASSES), program, environment())
@@ -52,7 +52,7 @@ def test_in_the_interpreter(case: Case) -> None:
 
 def given_and_wanted(case: Case) -> tuple[Program, list[np.ndarray], list[np.ndarray]]:
     arrays = arrays_of(case)
-    extra = dict(zip(filter(None, ("mask" * bool(case.mask), "lengths" * bool(case.lengths))), arrays[4:], strict=True))
+    extra = extras(case, arrays)
     given = [x.swapaxes(1, 2).copy() if case.turned and n < 3 else x for n, x in enumerate(arrays)]
     return case.program(), given, reference(case, arrays[:3], arrays[3], **extra)
 

@@ -64,10 +64,8 @@ class Attended:
     def over(self, loop: LoopVar, known: Known, bounds: tuple[Dim, Dim], score: Scalar, block: str, body: Body) -> None:
         """Prints loops over blocks, from the first element that any of the program's rows sees to the last. Blocks in the
         middle, visible to all rows, need no mask. bounds: the visible range of a row."""
-        code, (lower, upper) = self.printer.code, bounds
-        own = "ROWS" if block == "KEYS" else "KEYS"
-        first, full_from = self._bound(lower, loop, own, "first", "min", "max")
-        stop, full_to = self._bound(upper, loop, own, "stop", "max", "min")
+        code = self.printer.code
+        (first, full_from), (stop, full_to) = self.visible(loop, bounds, "ROWS" if block == "KEYS" else "KEYS")
         free = isinstance(score, Where) or (known.from_first and known.to_last)
 
         def some(start: str, end: str, score: Scalar, hidden: bool) -> None:
@@ -90,6 +88,13 @@ class Attended:
         end = code.let(f"{begin} + tl.maximum(tl.minimum({full_to}, {stop}) - {begin}, 0) // {block} * {block}", "end")
         some(begin, end, plain, False)
         some(end, stop, score, True)
+
+    def visible(self, loop: LoopVar, bounds: tuple[Dim, Dim], own: str) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The start and the end of the visible range, each for the row that sees the most elements and for the one that sees
+        the fewest. own: the name of the block of rows."""
+        lower, upper = bounds
+        first = self._bound(lower, loop, own, "first", "min", "max")
+        return first, self._bound(upper, loop, own, "stop", "max", "min")
 
     def _bound(self, dim: Dim, loop: LoopVar, own: str, name: str, outer: str, inner: str) -> tuple[str, str]:
         """A bound of the visible range, for the row that sees the most elements and for the row that sees the fewest."""

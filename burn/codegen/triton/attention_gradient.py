@@ -130,6 +130,7 @@ class _Gradient(Attended):
                     other,
                     lambda score, some: self._others(first, second, kept, score, some),
                 )
+                self._write_hidden_scores()
         if self.is_constant_derivative and isinstance(kernel.score_derivative, Const):
             code.line(f"total = total * {float(kernel.score_derivative.value)!r}")
         self._write("total", "DEPTH", kernel.depth, kernel.row_writes if self.by_rows else kernel.key_writes)
@@ -193,11 +194,38 @@ class _Gradient(Attended):
         if not self.by_rows:
             code.line(f"mixed = {self.dot(f'{kept_p}.to({narrow})', second, 'mixed')}")
         code.line(f"slope = p * ({self.dot(own_mixed, f'tl.trans({second})', zeros)}{factor} - {dot})")
+        self._write_scores()
         if not self.is_constant_derivative:
             code.line(f"slope = slope * {printer.value(kernel.score_derivative)}")
         code.line(f"total = {self.dot(f'slope.to({narrow})', first, 'total')}")
-        if self.is_whole:
+        if self.is_whole and kernel.row_writes:
             self._write_rows(own, hidden)
+
+    def _write_scores(self) -> None:
+        """Stores the gradients of a block of scores, at the axes "x" and "k"."""
+        printer, dots = self.printer, self.printer.accumulator
+        if not self.kernel.score_writes:
+            return
+        with printer.scope():
+            printer.accumulator = (f"slope.to({self.type})", frozenset("xk"))
+            for write in self.kernel.score_writes:
+                printer.store(write)
+        printer.accumulator = dots
+
+    def _write_hidden_scores(self) -> None:
+        """Stores zeros for the blocks of keys that the program's rows do not see."""
+        kernel, printer, code = self.kernel, self.printer, self.code
+        if not kernel.score_writes or (self.known.from_first and self.known.to_last):
+            return
+        total = printer.dim(kernel.key.extent)
+        (first, _), (stop, _) = self.visible(self.other, self.bounds, "ROWS")
+        first = code.let(f"{first} // KEYS * KEYS", "first")
+        after = code.let(f"{first} + tl.cdiv(tl.maximum({stop} - {first}, 0), KEYS) * KEYS", "after")
+        for begin, end in (("0", first), (after, total)):
+            with code.block(f"for start in range({begin}, {end}, KEYS):"), printer.scope():
+                printer.axes["k"] = self.axis("k", self.other, "(start + tl.arange(0, KEYS))[None, :]")
+                code.line(f"slope = tl.full([ROWS, KEYS], 0.0, {self.sum})")
+                self._write_scores()
 
     def _all_rows(self, own: str, own_mixed: str) -> None:
         """Processes every row, also those that see no key: their gradients are zero."""

@@ -19,6 +19,8 @@ from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, hinted_size
 from burn.codegen.triton.images import Source
 from burn.codegen.triton.printer import GPUPrinter
 from burn.codegen.tuning.choices import DEFAULT, Choices
+from burn.dialect.attention import DROPOUT
+from burn.dialect.attention_gradient import MASK_GRADIENT
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
 from burn.kernels.layouts import Layouts
@@ -33,13 +35,7 @@ if TYPE_CHECKING:
 
 PIPELINE = pipeline(
     "loop_slices,align,contiguous_depth,merge_block_dots,block_words",
-    (
-        "attention_forward",
-        "attention_backward",
-        "dropped_attention",
-        "dropped_attention_forward",
-        "dropped_attention_backward",
-    ),
+    ("attention_forward", "attention_backward", DROPOUT, MASK_GRADIENT),
     narrow_weights=True,
     first="dilate,merge_groups,space_to_depth",
 )

@@ -1,7 +1,7 @@
 """Composites without a rule: decomposed, and differentiated op by op.
 
 A built composite is replaced by its decomposition. Attention is not: back ends have kernels for it and for its backward
-pass (`attention_gradient.py`). Only if these do not apply (the mask needs a gradient) is its decomposition built. A
+pass (`attention_gradient.py`). Only if these do not apply (heads of another kind) is its decomposition built. A
 recorded composite cannot be replaced, because its decomposition may contain loops, which are never recorded. Its
 cotangents are recorded as one op, `burn.vjp`, itself a composite.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.attention_gradient import has_kernels
+from burn.dialect.attention import has_kernels
 from burn.dialect.complexes.lowering import expansion
 from burn.dialect.compose import as_list
 from burn.dialect.deferred import Application, Deferred, Value
@@ -21,13 +21,8 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import REGISTRY, Op, Variadic
 from burn.dialect.types import TensorType, type_of
 
-WHOLE = {
-    "attention": "attention",
-    "attention_forward": "attention",
-    "dropped_attention": "dropped_attention",
-    "dropped_attention_forward": "dropped_attention",
-}
-"""Composites with kernels of their own, which the forward pass keeps, with the name that their ops begin with."""
+WHOLE = ("attention", "attention_forward")
+"""Composites with kernels of their own, which the forward pass keeps."""
 
 
 def built(op: Op, result_cotangents: Sequence[Value | None], wanted: Sequence[Value]) -> list[Value | None]:
@@ -40,10 +35,9 @@ def built(op: Op, result_cotangents: Sequence[Value | None], wanted: Sequence[Va
         given = _attention(op.OP_NAME, op.args, op.attrs, result_cotangents, wanted, op)
         if given is not None:
             return given
-        if WHOLE[op.OP_NAME] == "dropped_attention":  # what the forward pass draws is in memory, once
-            return _replaced(op, decompose, result_cotangents, wanted)
-        return gradients(as_list(decompose(*op.args, **op.attrs)), result_cotangents, wanted)
-    return _replaced(op, decompose, result_cotangents, wanted)
+        if op.key is None:
+            return gradients(as_list(decompose(*op.args, **op.attrs)), result_cotangents, wanted)
+    return _replaced(op, decompose, result_cotangents, wanted)  # numbers drawn in the forward pass are in memory once
 
 
 def _replaced(
@@ -67,24 +61,25 @@ def _attention(
     wanted: Sequence[Any],
     op: Op | None = None,
 ) -> list[Value | None] | None:
-    """The gradients of the queries, keys and values of an op with this name. None if there is no op with kernels for them. op:
-    the attention in the program, which is replaced by one that also returns statistics for the backward pass."""
-    q, k, v = operands[:3]
-    forward, backward = (getattr(ops, f"{WHOLE[name]}_{way}") for way in ("forward", "backward"))
-    if any(x not in (q, k, v) for x in wanted) or any(g is not None for g in result_cotangents[1:]):
+    """The gradients of the queries, keys, values and mask of an op with this name. None if there is no op with kernels for
+    them. op: the attention in the program, which is replaced by one that also returns statistics for the backward pass."""
+    from burn.dialect.adjoint.reverse import fit
+
+    q, _, v, mask = differentiable = operands[:4]
+    if any(g is not None for g in result_cotangents[1:]) or not has_kernels(type_of(q), type_of(v), attrs["precision"]):
         return None
-    if not has_kernels(type_of(q), type_of(v), attrs["precision"]):
-        return None
-    if op is None:
-        y, norms = forward(*operands, **attrs)
-    elif name != WHOLE[name]:
+    if name == "attention_forward" and op is not None:
         y, norms = op.operation.results
+    elif op is None:
+        y, norms = ops.attention_forward(*operands, **attrs)
     else:
         with ir.InsertionPoint(op.operation):
-            y, norms = forward(*operands, **attrs)
+            y, norms = ops.attention_forward(*operands, **attrs)
         op.operation.results[0].replace_all_uses_with(y)
-    parts = as_list(backward(*operands, y, norms, result_cotangents[0], **attrs))
-    return [_total([part for side, part in zip((q, k, v), parts, strict=True) if side == x]) for x in wanted]
+    of_mask = mask is not None and mask in wanted
+    parts = as_list(ops.attention_backward(*operands, y, norms, result_cotangents[0], **attrs, mask_gradient=of_mask))
+    given = [(x, fit(part, type_of(x))) for x, part in zip(differentiable, parts, strict=False)]
+    return [_total([part for operand, part in given if operand == x]) for x in wanted]
 
 
 def _total(parts: Sequence[Value]) -> Value:

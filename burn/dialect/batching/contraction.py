@@ -133,8 +133,11 @@ def block_dot(call: Call) -> Any:
 
 # ---- attention ---------------------------------------------------------------------------------------------------------
 def attention(call: Call) -> Any:
-    """The mapped axis joins the batch axis of all operands. A mask that is equal for all entries of the batch is not repeated."""
+    """The mapped axis joins the batch axis of all operands. A mask that is equal for all entries of the batch is not repeated.
+    Dropout would draw other numbers for a larger batch: it is decomposed."""
     operands = call.named()
+    if operands["key"] is not None:
+        return NotImplemented
     batch = operands["q"].type.shape[0]
     given = []
     for name, item in operands.items():

@@ -224,9 +224,9 @@ def _where(node: Node, scope: Scope) -> Text | None:
 @rule("attention")
 def _attention(node: Node, scope: Scope) -> Text | None:
     """PyTorch's function, if it has all the options."""
-    query, key, value, mask, lengths = node.operands
+    query, key, value, mask, lengths, drawn = node.operands
     attrs, features = node.attrs, query.type.shape[3]
-    if lengths is not None or any(attrs[k] != v for k, v in PLAIN_ATTENTION.items()):
+    if lengths is not None or drawn is not None or any(attrs[k] != v for k, v in PLAIN_ATTENTION.items()):
         return None
     usual = isinstance(features, int) and features > 0 and attrs["scale"] == 1 / math.sqrt(features)
     operands = [query, key, value] if mask is None else [query, key, value, mask]

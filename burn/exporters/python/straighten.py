@@ -338,7 +338,7 @@ def scale_of_queries(rewriter: Rewriter, op: Op) -> ir.Value | None:
     value = scaled.lhs
     for view in chain.views:
         value = type(view).build(value, **view.attrs)
-    return type(op).build(value, op.k, op.v, op.mask, op.lengths, **{**op.attrs, "scale": scale})
+    return type(op).build(value, *op.args[1:], **{**op.attrs, "scale": scale})
 
 
 @_law("attention")
@@ -351,7 +351,7 @@ def narrow_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if any(type_of(v).rank for v in (choice.on_true, choice.on_false)):
         return None
     mask = ops.select(spread.x, choice.on_true, choice.on_false)
-    return type(op).build(op.q, op.k, op.v, mask, op.lengths, **op.attrs)
+    return type(op).build(op.q, op.k, op.v, mask, *op.args[4:], **op.attrs)
 
 
 _law("attention")(shared_heads)

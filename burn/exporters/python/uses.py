@@ -15,7 +15,7 @@ VIEWS = frozenset({"reshape", "transpose", "broadcast_to", "slice", "cast", "pic
 """Ops whose result is what their operand was, in another form."""
 
 USES: dict[str, tuple[str | None, ...]] = {
-    "attention": ("query", "key", "value", "mask", "lengths"),
+    "attention": ("query", "key", "value", "mask", "lengths", "random_key"),
     "rotary_embedding": (None, "cos", "sin"),
     "gather": (None, "index"),
     "nn.Embedding": ("index",),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.dialect.attention import Attention, heads_per_group
-from burn.dialect.attention_dropout import DroppedAttention, DroppedAttentionBackward, DroppedAttentionForward
 from burn.dialect.attention_gradient import AttentionForward
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, dim_max, dim_min, product
@@ -53,7 +52,7 @@ def build(group: Group, preferences: Preferences) -> list[Call]:
     builder.low.define(op.operation.results[0], lambda index: total)
     norms, kept = [], []
     for number, value in enumerate(group.yielded):
-        if isinstance(op, AttentionForward | DroppedAttentionForward) and value == op.operation.results[1]:
+        if isinstance(op, AttentionForward) and value == op.operation.results[1]:
             norm = convert(_unless(Accumulator(at.dtype), float("-inf"), 0.0), type_of(value).dtype)
             norms.append(Write(builder.out(number), linear(at.query[:3], type_of(value).shape), norm))
         else:
@@ -146,7 +145,8 @@ def _prefers_split(op: Op, preferences: Preferences) -> bool:
     few = isinstance(rows, int) and rows <= preferences.split_rows
     busy = isinstance(programs, int) and programs >= preferences.split_programs
     short = isinstance(keys[2], int) and keys[2] <= 2 * preferences.split_keys
-    return isinstance(op, Attention) and bool(preferences.split_keys) and few and not busy and not short
+    plain = isinstance(op, Attention) and op.key is None
+    return plain and bool(preferences.split_keys) and few and not busy and not short
 
 
 def _split_keys(group: Group, op: Op, length: int) -> list[Call]:
@@ -245,7 +245,7 @@ def score_of(builder: Builder, op: Op, dtype: str, here: Indices, keys: Dim, fir
 
 def factor_of(builder: Builder, op: Op, dtype: str, here: Indices, keys: Dim) -> Scalar:
     """The factor of a probability: that of dropout, or 1. keys: their number."""
-    if not isinstance(op, DroppedAttention | DroppedAttentionForward | DroppedAttentionBackward):
+    if op.key is None:
         return Const(dtype, 1.0)
     high, low = (builder.low.at(op.key, (word,)) for word in (0, 1))
     row = linear((*here[:3], 0), (*type_of(op.q).shape[:3], 1))

@@ -1,8 +1,8 @@
 """Backward pass of attention. It recomputes the probabilities instead of storing them.
 
 There are three kernels. The first computes for every query the dot product of its result and that result's gradient. The
-second computes the gradient of the queries, the third those of keys and values. The last two are one kernel if the target
-prefers that.
+second computes the gradients of the queries and of the mask, the third those of keys and values. The last two are one kernel
+if the target prefers that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NARROW = 64
 
 def build(group: Group, preferences: Preferences) -> list[Call]:
     op = anchor_of(group, "attention_gradient")
-    apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if _computes_all(op, preferences) else ((0,), (1, 2))
+    apart: tuple[tuple[int, ...], ...] = ((0, 1, 2, 3),) if _computes_all(op, preferences) else ((0, 3), (1, 2))
     operands = [call for wanted in apart if (call := _gradient(group, op, wanted)) is not None]
     return [_dots(group, op), *operands]
 
@@ -76,7 +76,7 @@ def _dots(group: Group, op: Op) -> Call:
 
 
 def _gradient(group: Group, op: Op, wanted: tuple[int, ...]) -> Call | None:
-    """The gradients of some of queries (0), keys (1) and values (2); None if the group yields none of them."""
+    """The gradients of some of queries (0), keys (1), values (2) and mask (3); None if the group yields none of them."""
     q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
     dtype = accumulate_type(q.dtype)
     batch, groups, length = LoopVar("b", q.shape[0]), LoopVar("g", k.shape[1]), LoopVar("i", q.shape[2])
@@ -95,8 +95,8 @@ def _gradient(group: Group, op: Op, wanted: tuple[int, ...]) -> Call | None:
     begin, end = _rows(op, j, length.extent)
     rows = q.shape[:3]
     dots = low.load(builder.shared(0, dtype, product(rows), "read"), linear((b, head, i), rows))
-    indices = ((b, head, i, d), (b, g, j, d), (b, g, j, e))
-    writes: tuple[list[Write], ...] = ([], [], [])
+    indices = ((b, head, i, d), (b, g, j, d), (b, g, j, e), (b, head, i, j))
+    writes: tuple[list[Write], ...] = ([], [], [], [])
     results = list(op.operation.results)
     for number, value in enumerate(group.yielded):
         result = next(n for n, x in enumerate(results) if x == _behind_views(value))
@@ -134,6 +134,7 @@ def _gradient(group: Group, op: Op, wanted: tuple[int, ...]) -> Call | None:
             row_writes=tuple(writes[0]),
             key_writes=tuple(writes[1]),
             value_writes=tuple(writes[2]),
+            score_writes=tuple(writes[3]),
             buffers=buffers,
         )
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from burn.dialect.attention_dropout import DroppedAttentionForward
 from burn.dialect.attention_gradient import AttentionForward
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -12,19 +11,9 @@ from burn.passes.algebra.law import Rewriter, law
 @law("attention")
 def keep_residuals(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(q, k, v) = the first of attention_forward(q, k, v)"""
-    return _first_of(AttentionForward, op)
-
-
-@law("dropped_attention")
-def keep_dropped_residuals(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """dropped_attention(q, k, v, key) = the first of dropped_attention_forward(q, k, v, key)"""
-    return _first_of(DroppedAttentionForward, op)
-
-
-def _first_of(forward: type[Op], op: Op) -> ir.Value | None:
     for use in op.q.uses:
         other = use.owner.opview
-        if not isinstance(other, Op) or not isinstance(other, forward) or other.operation.block != op.operation.block:
+        if not isinstance(other, AttentionForward) or other.operation.block != op.operation.block:
             continue
         if list(other.operation.operands) == list(op.operation.operands) and other.attrs == op.attrs:
             if not other.operation.is_before_in_block(op.operation):

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from burn.dialect import ops
-from burn.dialect.attention_gradient import has_kernels
 from burn.dialect.compose import check_size, number_like, reshape, transpose
 from burn.dialect.constants import known_array
 from burn.dialect.contraction import DotGeneral
@@ -99,14 +98,10 @@ def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if scores.factor is not None:
         q = ops.mul(q, scores.factor)
     operands = [_with_heads(x) for x in (q, k, v)]
-    if dropped is not None and not has_kernels(type_of(operands[0]), type_of(operands[2]), found.precision):
-        return None
     scale = usual(scale, type_of(q).shape[-1])
-    how = {"scale": scale, "precision": found.precision}
-    if dropped is None:
-        made = ops.attention(*operands, mask, None, **how)
-    else:
-        made = ops.dropped_attention(*operands, mask, None, dropped.key, rate=dropped.rate, **how)
+    drawn = {} if dropped is None else {"rate": dropped.rate}
+    key = None if dropped is None else dropped.key
+    made = ops.attention(*operands, mask, None, key, scale=scale, precision=found.precision, **drawn)
     return reshape(made, result_type(op).shape)
 
 
@@ -306,7 +301,7 @@ def _guards(guarded: ir.Value, added: ir.Value | None, mask: ir.Value | None) ->
     return mask is not None and type_of(mask).dtype == "bool" and added is not None and guarded == added
 
 
-@pattern("attention", "dropped_attention")
+@pattern("attention")
 def shared_heads(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(q, repeat(k), repeat(v)) = attention(q, k, v): the number of key heads implies the sharing"""
     k, v = _repeated(op.k), _repeated(op.v)
@@ -327,7 +322,7 @@ def _repeated(value: ir.Value) -> ir.Value | None:
     return reshape(spread.x, (b, g, t, d)) if whole and one == 1 and spread.shape == (b, g, count, t, d) else None
 
 
-@pattern("attention", "dropped_attention")
+@pattern("attention")
 def broadcast_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(.., broadcast(mask)) = attention(.., mask)"""
     spread = is_named(op.mask, "broadcast_to") if op.mask is not None else None
@@ -336,7 +331,7 @@ def broadcast_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return type(op).build(op.q, op.k, op.v, spread.x, *op.args[4:], **op.attrs)
 
 
-@pattern("attention", "dropped_attention")
+@pattern("attention")
 def without_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(.., a mask that masks nothing) = attention(..)"""
     number = splat(op.mask) if op.mask is not None else None
@@ -349,7 +344,7 @@ def without_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return type(op).build(op.q, op.k, op.v, None, *op.args[4:], **op.attrs)
 
 
-@pattern("attention", "dropped_attention")
+@pattern("attention")
 def causal_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(.., mask of key <= query) = attention(.., causal)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from burn.codegen.triton.backend import GPU
+from burn.dialect.attention_gradient import MASK_GRADIENT
 from burn.passes import pipeline
 from burn.passes.environment import Environment
-from tests.codegen.attention_gradients import CASES, Case, arrays_of, check, reference
+from tests.codegen.attention_gradients import BIASED, CASES, Case, arrays_of, check, extras, reference
 from tests.kernels.interpreting import interpreted
 
 simulated = pytest.importorskip("tests.codegen.gpu.simulated")
@@ -36,16 +37,16 @@ def parts(case: Case) -> tuple[object, ...]:
         (copied, case.turned),
         (copied, grouped),
     )
-    return *sizes, *seen, *pairs, (copied, case.left >= 0), bool(case.softcap), case.b, case.h
+    return *sizes, *seen, *pairs, (copied, case.left >= 0), bool(case.softcap), case.b, case.h, case.bias
 
 
 @pytest.mark.covering(each=parts)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, *BIASED], ids=lambda case: case.name)
 def test_gradients(case: Case) -> None:
     program, arrays = case.program(), arrays_of(case)
-    extra = dict(zip(filter(None, ("mask" * bool(case.mask), "lengths" * bool(case.lengths))), arrays[4:], strict=True))
+    extra = extras(case, arrays)
     want = reference(case, arrays[:3], arrays[3], **extra)
-    passes = "decompose{keep=attention_forward+attention_backward},fuse"
+    passes = f"decompose{{keep=attention_forward+attention_backward+{MASK_GRADIENT}}},fuse"
     pipeline.run(pipeline.parse(passes), program, Environment(GPU()))
     given = [x.swapaxes(1, 2) if case.turned and n < 3 else x for n, x in enumerate(arrays)]
     close = 2e-5 if case.dtype == "float32" else 2e-2

@@ -11,8 +11,8 @@ from burn.exporters.onnx.graph import CODES
 
 def _agrees(op: Any) -> bool:
     """True if ONNX's operator means the same: positions that start at 0, no window, and a mask that is not repeated over
-    queries or keys."""
-    if op.offset != 0 or op.left >= 0 or op.right >= 0 or op.lengths is not None:
+    queries or keys. It has no dropout."""
+    if op.offset != 0 or op.left >= 0 or op.right >= 0 or op.lengths is not None or op.key is not None:
         return False
     if op.mask is None:
         return True
@@ -22,7 +22,7 @@ def _agrees(op: Any) -> bool:
 
 @emits("attention", since=23, operator="Attention", when=_agrees)
 def attention(site: Site) -> str:
-    q, k, v, mask, _ = site.inputs
+    q, k, v, mask, *_ = site.inputs
     attrs = site.attrs
     precision = attrs["precision"]
     return site.node(

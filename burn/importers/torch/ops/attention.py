@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from burn.dialect import ops
-from burn.dialect.attention import bias, heads_per_group, probabilities, scores, visible
-from burn.dialect.attention_dropout import attention_with_dropout
-from burn.dialect.attention_gradient import LOG2E, has_kernels
+from burn.dialect.attention import bias, has_kernels, heads_per_group, probabilities, scores, visible
+from burn.dialect.attention_gradient import LOG2E
 from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, reshape, transpose
 from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
@@ -42,7 +41,7 @@ def attention(
     options = {"scale": factor, "causal": causal}
     if 0 < dropout < 1:
         key = node.importer.random_key()
-        out = attention_with_dropout(q, k, v, mask, None, key, rate=float(dropout), **options)
+        out = ops.attention(q, k, v, mask, None, key, rate=float(dropout), **options)
     else:
         out = ops.attention(q, k, v, mask, **options)
         if dropout:  # a probability of one
@@ -271,7 +270,7 @@ def _fused_backward(
     """The gradients of q, k, v, and of the mask if `of_mask`."""
     if dropout:
         node.fail("dropout inside of attention is not supported in this form", 'use torch.compile(backend="burn")')
-    if of_mask or not has_kernels(type_of(q), type_of(v), None):
+    if not has_kernels(type_of(q), type_of(v), None):
         dq, dk, dv, dx = _written_out(node, grad, q, k, v, out, causal, mask, scale)
         return [dq, dk, dv, _summed_to(dx, node.result_type(3).shape) if of_mask else None]
     shapes = [type_of(x).shape for x in (k, v)]
@@ -283,10 +282,12 @@ def _fused_backward(
         norms = ops.slice(norms, starts=(0, 0, 0), sizes=shape, steps=(1, 1, 1))
     norms = ops.mul(reshape(norms, shape), number_like(LOG2E, norms))
     mask = None if mask is None else _typed(mask, q)
-    dq, dk, dv = ops.attention_backward(scaled, k, v, mask, None, out, norms, grad, scale=factor, causal=causal)
+    options = {"scale": factor, "causal": causal, "mask_gradient": of_mask}
+    dq, dk, dv, *rest = ops.attention_backward(scaled, k, v, mask, None, None, out, norms, grad, **options)
     if scaled is not q:
         dq = ops.mul(dq, node.scalar(_scale(node, q, scale), type_of(q).dtype))
-    return [dq, *(_gathered_gradient(g, s) for g, s in zip((dk, dv), shapes, strict=True)), None]
+    of_operands = [dq, *(_gathered_gradient(g, s) for g, s in zip((dk, dv), shapes, strict=True))]
+    return [*of_operands, _summed_to(rest[0], node.result_type(3).shape) if of_mask else None]
 
 
 @aten("_scaled_dot_product_flash_attention.default")

@@ -75,7 +75,7 @@ func.func @main(%x: tensor<256x256xf16>, %w: tensor<256x256xf16>) -> tensor<256x
 
 // ----- attention: an online softmax over the keys
 func.func @main(%q: tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>, %k: tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>, %v: tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>) -> tensor<1x2x?x16xf32, ["1", "2", "n", "16"]> {
-  %0 = "burn.attention"(%q, %k, %v) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0>} : (tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>, tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>, tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>) -> tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>
+  %0 = "burn.attention"(%q, %k, %v) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0, 0>} : (tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>, tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>, tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>) -> tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>
   "burn.return"(%0) : (tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>) -> ()
 }
 // CHECK:      for start in range(0, end0, KEYS):
@@ -226,8 +226,8 @@ func.func @main(%x: tensor<64x112x112x64xf16>) -> tensor<64x112x112x64xf16> {
 
 // ----- attention and its backward pass: norms are kept, and keys go over the rows of every head that they serve
 func.func @main(%q: tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, %k: tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, %v: tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, %g: tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) {
-  %0:2 = "burn.attention_forward"(%q, %k, %v) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0>} : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?xf32, ["1", "4", "n"]>)
-  %1:3 = "burn.attention_backward"(%q, %k, %v, %0#0, %0#1, %g) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0, 1, 1, 1>} : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?xf32, ["1", "4", "n"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>)
+  %0:2 = "burn.attention_forward"(%q, %k, %v) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?xf32, ["1", "4", "n"]>)
+  %1:3 = "burn.attention_backward"(%q, %k, %v, %0#0, %0#1, %g) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0, 0, 1, 1, 1>} : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?xf32, ["1", "4", "n"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>)
   "burn.return"(%0#0, %1#0, %1#1, %1#2) : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) -> ()
 }
 // CHECK:      norm = tl.where(weight == 0, float("-inf"), top + tl.log2(weight))
