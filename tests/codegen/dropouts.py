@@ -12,7 +12,7 @@ from burn.dialect.adjoint import gradients
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
-from tests.codegen.attention_gradients import Case, attended
+from tests.codegen.attention_gradients import Case, attended, summed_to
 
 KEY = (0x13198A2E, 0x243F6A88)
 
@@ -52,27 +52,29 @@ def _threefry(key: tuple[int, int], call: np.ndarray) -> tuple[np.ndarray, np.nd
 
 @dataclass(frozen=True)
 class Dropped(Case):
-    """`forward`: the result of attention as well as the gradients."""
+    """The result of attention, as well as the gradients."""
 
     rate: float = 0.1
 
     def program(self) -> Program:
-        """Attention with dropout, and the gradients of queries, keys and values."""
+        """Attention with dropout, and the gradients of queries, keys, values and the bias."""
         s, t = (symbol("s"), symbol("t")) if self.symbolic else (self.s, self.t)
         shapes = [(self.b, self.h, s, self.d), (self.b, self.g, t, self.d), (self.b, self.g, t, self.e)]
         given = [(name, TensorType(self.dtype, shape)) for name, shape in zip("qkv", shapes, strict=True)]
         given.append(("g", TensorType(self.dtype, (self.b, self.h, s, self.e))))
         given += [("mask", TensorType(self.mask, (self.s, self.t)))] if self.mask else []
+        given += [("mask", TensorType(self.dtype, self.bias))] if self.bias else []
         given += [("lengths", TensorType("int64", (self.b,)))] if self.lengths else []
         given.append(("key", TensorType("uint32", (2,))))
         program = Program.create(given)
         inputs = dict(zip((name for name, _ in given), program.inputs, strict=True))
         operands = [inputs[name] for name in "qkv"]
+        of_bias = [inputs["mask"]] if self.bias else []
         with program.building("node"):
-            y = ops.dropped_attention(
+            y = ops.attention(
                 *operands, inputs.get("mask"), inputs.get("lengths"), inputs["key"], rate=self.rate, **self.settings()
             )
-            found = [x for x in gradients([y], [inputs["g"]], operands) if x is not None]
+            found = [x for x in gradients([y], [inputs["g"]], [*operands, *of_bias]) if x is not None]
         results = [next(op for op in program.block.operations if "attention_forward" in op.operation.name).results[0]]
         program.finish([(f"r{number}", x) for number, x in enumerate([*results, *found])])
         return program
@@ -87,11 +89,13 @@ def reference(
     q, k = (x.astype(np.float64) for x in operands[:2])
     factor = kept((int(key[0]), int(key[1])), p.shape, case.rate) / (1 - case.rate)
     slope = factor * (g @ v.swapaxes(2, 3))
-    slope = p * (slope - (p * slope).sum(-1, keepdims=True)) * score_derivative
+    slope = p * (slope - (p * slope).sum(-1, keepdims=True))
+    of_bias = [summed_to(slope, case.bias)] if case.bias else []
+    slope = slope * score_derivative
     dropped = p * factor
     dk, dv = slope.swapaxes(2, 3) @ q, dropped.swapaxes(2, 3) @ g
     dk, dv = (x.reshape(case.b, case.g, share, case.t, -1).sum(2) if case.t else x[:, : case.g] for x in (dk, dv))
-    return [dropped @ v, slope @ np.repeat(k, share, axis=1), dk, dv]
+    return [dropped @ v, slope @ np.repeat(k, share, axis=1), dk, dv, *of_bias]
 
 
 CASES = [
@@ -118,10 +122,14 @@ CASES = [
     Dropped("all keys in a program, shared", b=2, h=4, g=2, s=37, t=41, d=16, e=8, causal=True, dtype="bfloat16"),
     Dropped("all keys in a program, a mask", s=33, t=19, d=16, e=16, mask="bool", dtype="float16", rate=0.5),
     Dropped("copied by maps", h=2, g=2, s=70, t=67, d=16, e=8, dtype="bfloat16"),
+    Dropped("a bias", b=2, s=37, t=41, bias=(1, 2, 37, 41)),
+    Dropped("a bias of keys, causal", b=2, h=4, g=2, s=70, t=67, bias=(2, 1, 1, 67), causal=True, rate=0.4),
+    Dropped("a bias, all keys in a program", h=4, g=2, s=70, t=70, d=16, e=16, bias=(4, 70, 70), dtype="bfloat16"),
 ]
 
 
 def check(got: Sequence[np.ndarray], want: Sequence[np.ndarray], close: float) -> None:
-    for name, a, b in zip(("y", "dq", "dk", "dv"), got, want, strict=True):
+    assert len(got) == len(want)
+    for name, a, b in zip(("y", "dq", "dk", "dv", "bias"), got, want, strict=False):
         largest = max(1.0, float(np.abs(b).max(initial=0.0)))
         np.testing.assert_allclose(a.astype(np.float64), b, rtol=close, atol=close * largest, err_msg=name)

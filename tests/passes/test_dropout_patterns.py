@@ -53,20 +53,20 @@ def text(function: Any) -> str:
 
 def test_plain() -> None:
     found = text(plain)
-    assert found.count('"burn.dropped_attention"') == 1
+    assert found.count('"burn.attention"') == 1
     assert "softmax" not in found and "random_kept" not in found
     assert "rate = 1.000000e-01" in found and "causal = false" in found
 
 
 def test_causal_mask_of_gpt() -> None:
     found = text(with_gpt_mask)
-    assert found.count('"burn.dropped_attention"') == 1 and "causal = true" in found and "slice" not in found
+    assert found.count('"burn.attention"') == 1 and "causal = true" in found and "slice" not in found
 
 
 @pytest.mark.parametrize("function", [with_other_factor, read_twice], ids=lambda f: f.__name__)
 def test_others_stay(function: Any) -> None:
     found = text(function)
-    assert "dropped_attention" not in found and "burn.softmax" in found and "random_kept" in found
+    assert "attention" not in found and "burn.softmax" in found and "random_kept" in found
 
 
 @pytest.mark.parametrize("function", [plain, with_gpt_mask], ids=lambda f: f.__name__)

@@ -47,7 +47,6 @@ def test_every_op_is_accounted_for() -> None:
     assert kinds["composite"] == {
         "quantize", "dequantize", "split_tiles", "join_tiles", "split_axis", "join_axis", "vjp",
         "random_key", "random_bits", "random_uniform", "random_normal", "random_kept",
-            "dropped_attention", "dropped_attention_forward", "dropped_attention_backward",
     }  # fmt: skip
     assert kinds["none"] == {
         "read_dim", "nonzero", "unique", "non_max_suppression", "image_decode", "debug_print", "debug_call",

@@ -7,9 +7,11 @@ import pytest
 
 from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.backend import GPU
+from burn.dialect.attention import DROPOUT
+from burn.dialect.attention_gradient import MASK_GRADIENT
 from burn.passes import pipeline
 from burn.passes.environment import Environment
-from tests.codegen.attention_gradients import arrays_of
+from tests.codegen.attention_gradients import arrays_of, extras
 from tests.codegen.dropouts import CASES, KEY, Dropped, check, reference
 from tests.codegen.gpu.sources import sources_of
 from tests.kernels.interpreting import interpreted
@@ -18,15 +20,13 @@ simulated = pytest.importorskip("tests.codegen.gpu.simulated")
 pytest.importorskip("triton")
 pytest.importorskip("torch")
 
-KEPT = "dropped_attention+dropped_attention_forward+dropped_attention_backward"
+KEPT = f"attention+attention_forward+attention_backward+{DROPOUT}+{MASK_GRADIENT}"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_attention_and_gradients(case: Dropped) -> None:
     program, arrays = case.program(), [*arrays_of(case), np.array(KEY, np.uint32)]
-    extra = dict(
-        zip(filter(None, ("mask" * bool(case.mask), "lengths" * bool(case.lengths))), arrays[4:], strict=False)
-    )
+    extra = extras(case, arrays)
     want = reference(case, arrays[:3], arrays[3], arrays[-1], **extra)
     pipeline.run(pipeline.parse(f"decompose{{keep={KEPT}}},fuse"), program, Environment(GPU()))
     close = 2e-5 if case.dtype == "float32" else 2e-2

@@ -34,7 +34,7 @@ func.func @main(%b: tensor<3xf32>, %x: tensor<?x3xf32, ["n", "3"]>) -> tensor<f3
 
 // ----- a composite goes through what it is made of, and attention stays whole
 func.func @main(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x5x4xf32>) -> tensor<f32> {
-  %0 = "burn.attention"(%q, %k, %k) {segments = array<i64: 1, 1, 1, 0, 0>, scale = 5.0e-01 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x3x4xf32>
+  %0 = "burn.attention"(%q, %k, %k) {segments = array<i64: 1, 1, 1, 0, 0, 0>, scale = 5.0e-01 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x3x4xf32>
   %1 = "burn.mish"(%0) : (tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
   %2 = "burn.reduce"(%1) {axes = array<i64: 0, 1, 2, 3>, keepdims = false, kind = "sum"} : (tensor<1x2x3x4xf32>) -> tensor<f32>
   "burn.return"(%2) : (tensor<f32>) -> ()

@@ -55,7 +55,7 @@ func.func @main(%x: tensor<1x64xf16>) -> (tensor<1x32xf16>, tensor<1x32xf16>) {
 // ----- a few queries are rotated in the kernel of attention
 func.func @main(%q: tensor<1x4x1x16xf16>, %c: tensor<1x1x1x16xf16>, %k: tensor<1x2x40x16xf16>, %v: tensor<1x2x40x16xf16>) -> tensor<1x4x1x16xf16> {
   %0 = "burn.mul"(%q, %c) : (tensor<1x4x1x16xf16>, tensor<1x1x1x16xf16>) -> tensor<1x4x1x16xf16>
-  %1 = "burn.attention"(%0, %k, %v) {causal = false, scale = 0.25 : f64, segments = array<i64: 1, 1, 1, 0, 0>} : (tensor<1x4x1x16xf16>, tensor<1x2x40x16xf16>, tensor<1x2x40x16xf16>) -> tensor<1x4x1x16xf16>
+  %1 = "burn.attention"(%0, %k, %v) {causal = false, scale = 0.25 : f64, segments = array<i64: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x1x16xf16>, tensor<1x2x40x16xf16>, tensor<1x2x40x16xf16>) -> tensor<1x4x1x16xf16>
   "burn.return"(%1) : (tensor<1x4x1x16xf16>) -> ()
 }
 // CHECK: burn.group
