@@ -14,7 +14,7 @@ from burn.codegen.triton.heuristics.attention import attention_block
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, ceildiv, product
-from burn.kernels.body import AttentionKernel, Const, Load, Scalar, Where, has_dropout, walk
+from burn.kernels.body import AttentionKernel, Const, Load, Scalar, Where, has_dropout, loop_atoms, walk
 
 
 def emit(
@@ -46,7 +46,8 @@ class _Attention(Attended):
         self.query, self.key_operand, self.mixed = self.operands
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         wide, is_half = max(depth, columns), bool(self.narrow)
-        default = attention_block(kernel.dtype, is_half, self.count, sizes.key.extent, wide)
+        masked = any(isinstance(node, Load) and kernel.key in loop_atoms(node.offset) for node in walk(kernel.score))
+        default = attention_block(kernel.dtype, is_half, self.count, sizes.key.extent, wide, masked)
         self.block = choice.pick(default, lambda: candidates.blocks(default, candidates.ATTENTION, is_half, wide))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
         self.printer = opened(kernel.buffers, sites)

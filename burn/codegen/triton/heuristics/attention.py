@@ -29,9 +29,10 @@ def _warps(rows: int, keys: int, depth: int, most: int) -> int:
     return max(1, min(most, max(rows * keys // SCORES, max(rows, keys) * depth // SUMS)))
 
 
-def attention_block(dtype: str, is_half: bool, rows: Dim, keys: Dim, depth: int) -> Block:
+def attention_block(dtype: str, is_half: bool, rows: Dim, keys: Dim, depth: int, masked: bool = False) -> Block:
     """dtype: of the accumulators; depth: of a head, the larger of the two. float64 matmuls run in registers; float32
-    ones have no tensor cores, and large blocks would not fit the registers."""
+    ones have no tensor cores, and large blocks would not fit the registers. masked: scores read a tensor, whose blocks are
+    in shared memory beside those of keys and values."""
     if dtype == "float64":
         return Block(16, 16)
     if not is_half:
@@ -42,7 +43,9 @@ def attention_block(dtype: str, is_half: bool, rows: Dim, keys: Dim, depth: int)
             wide = max(LEAST, power_of_two(keys))
             return Block(high, wide, _warps(high, wide, depth, 4))
         return Block(high, wide)
-    return Block(64, 64) if depth <= 64 else Block(128, 128, 8) if depth <= 128 else Block(64, 32, 8, 2)
+    if depth > 128:
+        return Block(64, 32, 8, 2)
+    return Block(64, 64) if depth <= 64 else Block(128, 64 if masked else 128, 8)
 
 
 @dataclass(frozen=True)
