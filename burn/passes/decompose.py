@@ -1,7 +1,7 @@
 """Decomposes composites into other ops, until only primitives are left.
 
-`keep` names composites that a later pass or the back end handles as a whole, and features of composites
-(`Op.kernel_features`) that it supports; `only` restricts the pass to the named ones.
+`keep` names composites that a later pass or the back end handles as a whole, and the features of composites
+(`Op.kernel_features`) that it supports. `only` restricts the pass to the named ones.
 
 A custom op (`burn.custom_op`) with several bodies gets the one that the back end prefers. Its burn functions replace the op. An
 op with another body stays, and an attribute names that body.
