@@ -37,7 +37,14 @@ from burn.dialect.control import Group
 from burn.dialect.custom import Custom
 from burn.dialect.dims import Dim, factor, product, symbol, symbols
 from burn.errors import CompileError, unreachable
-from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
+from burn.kernels.body import (
+    AttentionGradientKernel,
+    AttentionKernel,
+    ContractionKernel,
+    Kernel,
+    LoopKernel,
+    has_dropout,
+)
 from burn.kernels.builders import kernels
 from burn.kernels.excess import coarsened, without_rounding
 from burn.kernels.parameters import SMALL, argument_names, fingerprint, parametrize
@@ -374,7 +381,10 @@ class KernelPrinter:
         others: Callable[[Any, Any, Target], Sequence[Any]],
         choice: Choice,
     ) -> Emitted:
-        """Prints with the module `attention` or `attention_gradient`, which have the same functions."""
+        """Prints with the module `attention` or `attention_gradient`, which have the same functions. Raises CompileError for
+        dropout and for the gradient of a mask, which `decompose` leaves to no CPU."""
+        if has_dropout(kernel) or (isinstance(kernel, AttentionGradientKernel) and kernel.score_writes):
+            raise CompileError("internal: CPU kernels of attention have neither dropout nor the gradient of a mask")
         default = printer.Schedule.of(kernel, self.target)
         schedule = choice.pick(default, lambda: others(kernel, default, self.target))
         grain = grain_for(schedule.work(kernel), self.target.costs)

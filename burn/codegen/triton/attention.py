@@ -46,7 +46,9 @@ class _Attention(Attended):
         self.query, self.key_operand, self.mixed = self.operands
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         wide, is_half = max(depth, columns), bool(self.narrow)
-        masked = any(isinstance(x, Load) and loop_atoms(x.offset) & {kernel.key, *kernel.rows} for x in walk(kernel.score))
+        masked = any(
+            isinstance(x, Load) and loop_atoms(x.offset) & {kernel.key, *kernel.rows} for x in walk(kernel.score)
+        )
         default = attention_block(kernel.dtype, is_half, self.count, sizes.key.extent, wide, masked)
         self.block = choice.pick(default, lambda: candidates.blocks(default, candidates.ATTENTION, is_half, wide))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}

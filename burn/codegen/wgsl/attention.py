@@ -23,14 +23,16 @@ from burn.codegen.wgsl.elements import f32
 from burn.codegen.wgsl.heuristics import has_row_attention
 from burn.codegen.wgsl.printed import Printed, opened
 from burn.dialect.dims import Dim, ceildiv, product
-from burn.kernels.body import AttentionKernel
+from burn.kernels.body import AttentionKernel, has_dropout
 
 LOG2E = 1.4426950408889634
 
 
 def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]) -> Printed:
     """values: the values of the kernel's sizes; sizes: the kernel with these values. Raises Unprintable for heads of a
-    symbolic size, for long heads, and for other types than float32."""
+    symbolic size, for long heads, for other types than float32, and for dropout."""
+    if has_dropout(kernel):
+        raise Unprintable("WGSL kernels of attention have no dropout")
     if kernel.dtype != "float32":
         raise Unprintable(f"WGSL kernels of attention accumulate in float32, not {kernel.dtype}")
     heads = (sizes.depth.extent, sizes.column.extent)

@@ -11,7 +11,7 @@ from burn.codegen.wgsl.attention_base import BLOCK, DEEPEST, LANES, MINUS_INFINI
 from burn.codegen.wgsl.elements import f32
 from burn.codegen.wgsl.printed import Printed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
-from burn.kernels.body import AttentionGradientKernel, Scalar
+from burn.kernels.body import AttentionGradientKernel, Scalar, has_dropout
 
 LN2 = 0.6931471805599453
 
@@ -19,10 +19,13 @@ LN2 = 0.6931471805599453
 def emit(
     kernel: AttentionGradientKernel, values: Mapping[str, Dim], sizes: AttentionGradientKernel, sites: list[str]
 ) -> Printed:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values. Raises Unprintable for heads of a symbolic
-    size, for long heads, for other types than float32, and for gradients of rows and keys in one kernel."""
+    """values: the values of the kernel's sizes; sizes: the kernel with these values. Raises Unprintable for heads that are long
+    or of a symbolic size, and for other types than float32. It also raises for gradients of rows and keys in one kernel, for
+    dropout, and for the gradient of a mask."""
     if kernel.dtype != "float32":
         raise Unprintable(f"WGSL kernels of attention's gradients accumulate in float32, not {kernel.dtype}")
+    if has_dropout(kernel) or kernel.score_writes:
+        raise Unprintable("WGSL kernels of attention's gradients have neither dropout nor the gradient of a mask")
     if kernel.of_rows and kernel.of_keys:
         raise Unprintable("WGSL kernels have the gradients of attention's rows, or of its keys, but not both")
     for loop in (sizes.depth, sizes.column):

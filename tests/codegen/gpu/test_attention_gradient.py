@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.backend import GPU
 from burn.dialect.attention_gradient import MASK_GRADIENT
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from tests.codegen.attention_gradients import BIASED, CASES, Case, arrays_of, check, extras, reference
+from tests.codegen.gpu.sources import sources_of
 from tests.kernels.interpreting import interpreted
 
 simulated = pytest.importorskip("tests.codegen.gpu.simulated")
@@ -53,3 +55,13 @@ def test_gradients(case: Case) -> None:
     if case.s * case.t < 1000:
         check(interpreted(program, given, preferences=GPU().preferences), want, close, case)
     check(interpreted(program, given, simulated.Simulator().launch, GPU().preferences), want, close, case)
+
+
+@pytest.mark.parametrize(("length", "count"), [(128, 4), (129, 5)])
+def test_number_of_kernels_with_a_bias(length: int, count: int) -> None:
+    """Attention, the dot products of results and their gradients, one or two kernels of gradients, and the bias's sum over the
+    batch. The gradients of the scores are written once and read once."""
+    case = Case("counted", b=2, h=3, g=3, s=length, t=length, d=64, e=64, dtype="bfloat16", bias=(1, 3, length, length))
+    sources = sources_of(case.program(), Abilities.of("cuda", "sm_90"), GPU().pipeline.text.replace(",fold", ""))
+    assert len(sources) == count
+    assert [source.text.count("tl.dot(") > 0 for source in sources] == [True, False, *[True] * (count - 3), False]

@@ -62,7 +62,18 @@ class Case:
         return p * torch.from_numpy(factor) @ v
 
 
-BIASES = [(2, 4, 5, 7), (1, 4, 5, 7), (2, 1, 1, 7), (2, 4, 1, 7), (1, 1, 5, 7), (4, 1, 1), (5, 1), (7,), (1,), (2, 1, 5, 1)]
+BIASES = [
+    (2, 4, 5, 7),
+    (1, 4, 5, 7),
+    (2, 1, 1, 7),
+    (2, 4, 1, 7),
+    (1, 1, 5, 7),
+    (4, 1, 1),
+    (5, 1),
+    (7,),
+    (1,),
+    (2, 1, 5, 1),
+]
 CASES = [
     *(Case(bias, causal=n % 2 == 0, rate=0.3 if n % 3 == 0 else 0.0) for n, bias in enumerate(BIASES)),
     Case((1, 4, 5, 7), causal=True, offset=-2, rate=0.5),

@@ -1,7 +1,6 @@
 // passes: decompose{keep=attention+attention_backward+attention_dropout}
 
-// ----- attention with dropout stays if a back end has its feature
-// stays
+// ----- if a back end has its feature, attention with dropout stays
 func.func @main(%q: tensor<1x2x3x4xf32>, %key: tensor<2xui32>) -> tensor<1x2x3x4xf32> {
   %0 = "burn.attention"(%q, %q, %q, %key) {segments = array<i64: 1, 1, 1, 0, 0, 1>, rate = 1.0e-01 : f64, scale = 5.0e-01 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<2xui32>) -> tensor<1x2x3x4xf32>
   "burn.return"(%0) : (tensor<1x2x3x4xf32>) -> ()
