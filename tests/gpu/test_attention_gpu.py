@@ -58,7 +58,7 @@ CASES = [
     Case(49, 49, 32, b=5, h=3, g=3, causal=False, bias=(1, 3, 49, 49)),
     Case(300, 517, 64, b=2, causal=False, bias=(2, 1, 1, 517), dtype="float16"),
     Case(301, 301, 128, h=4, g=2, turned=True, bias=(301, 301)),
-    Case(300, 260, 80, offset=-70, bias=(1, 2, 300, 1), rate=0.3),
+    Case(300, 260, 80, offset=-70, bias=(1, 2, 300, 260), rate=0.3),
     Case(70, 45, 16, b=2, bias=(2, 1, 45), dtype="float32"),
     Case(2100, 2200, 128, offset=100, bias=(1, 2, 1, 2200)),
 ]

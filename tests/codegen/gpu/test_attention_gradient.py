@@ -30,6 +30,7 @@ def parts(case: Case) -> tuple[object, ...]:
         case.d == case.e,
         case.s == case.t,
     )
+    spread = tuple(size == 1 for size in case.bias[-2:])
     seen = case.mask, bool(case.lengths), case.left >= 0, case.right >= 0, case.offset > 0, case.offset < 0
     copied, grouped = "copied" in case.name, case.h != case.g
     pairs = (
@@ -39,7 +40,7 @@ def parts(case: Case) -> tuple[object, ...]:
         (copied, case.turned),
         (copied, grouped),
     )
-    return *sizes, *seen, *pairs, (copied, case.left >= 0), bool(case.softcap), case.b, case.h, case.bias
+    return *sizes, *seen, *pairs, (copied, case.left >= 0), bool(case.softcap), case.b, case.h, spread
 
 
 @pytest.mark.covering(each=parts)
