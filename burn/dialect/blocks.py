@@ -20,12 +20,20 @@ from burn.dialect.types import FLOATS, TensorType, type_of
 BITS = (2, 4, 8)
 """Bits of a number."""
 
+FLOAT_NUMBERS = ("float8_e4m3fn", "float8_e5m2")
+"""Types of numbers that are floats. They have no zero point."""
+
+
+WEIGHTS = ("uint8", *FLOAT_NUMBERS)
+"""Element types of a weight."""
+
 
 class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION | Trait.LOW_PRECISION, batching=block_dot):
     """x times the transpose of a weight (q - zero) * scale, whose numbers q have `bits` bits; `block` neighbours along
     the depth share scale and zero. Shapes: x [.., k], weight uint8[n, blocks, block * bits / 8], the first number in a
     byte's lowest bits, scale and zero [n, blocks], blocks = ceil(k / block) -> [.., n], of x's type. `zero` holds
-    quantised numbers, as floats; the default is 2^(bits - 1), which makes numbers signed."""
+    quantised numbers, as floats; the default is 2^(bits - 1), which makes numbers signed. Numbers may also be 8-bit floats
+    (`FLOAT_NUMBERS`), as the weight's type says; these have no `zero`."""
 
     x: Operand
     weight: Operand
@@ -43,10 +51,13 @@ class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION | Trait.LOW_PRECIS
             cls.fail(f"numbers have 2, 4 or 8 bits, not {bits}", "bits")
         if block < 1 or block * bits % 8:
             cls.fail(f"{block} numbers of {bits} bits do not fill bytes", "block")
-        if x.dtype not in FLOATS or not x.rank or scale.dtype not in FLOATS or weight.dtype != "uint8":
+        if x.dtype not in FLOATS or not x.rank or scale.dtype not in FLOATS or weight.dtype not in WEIGHTS:
             cls.fail(
-                f"floats [.., k] are multiplied with uint8 and scales of floats, not {x} with {weight} and {scale}"
+                f"floats [.., k] are multiplied with {', '.join(WEIGHTS)} and scales of floats, not {x} with {weight} and "
+                f"{scale}"
             )
+        if weight.dtype in FLOAT_NUMBERS and (bits != 8 or zero is not None):
+            cls.fail(f"numbers of type {weight.dtype} have 8 bits and no zero point", "bits")
         if zero is not None and (zero.shape != scale.shape or zero.dtype not in FLOATS):
             cls.fail(f"the zero points must be floats of the scales' shape, {scale}, not {zero}")
 
@@ -80,8 +91,10 @@ class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION | Trait.LOW_PRECIS
     ) -> ir.Value:
         rows, blocks, _ = (_number(d) for d in type_of(weight).shape)
         depth, dtype = _number(type_of(x).shape[-1]), wide(type_of(x).dtype)
-        point = number(float(1 << (bits - 1)), dtype) if zero is None else reshape(zero, (rows, blocks, 1))
-        values = ops.sub(convert(numbers(weight, bits), dtype), convert(point, dtype))
+        values = convert(numbers(weight, bits), dtype)
+        if type_of(weight).dtype not in FLOAT_NUMBERS:
+            point = number(float(1 << (bits - 1)), dtype) if zero is None else reshape(zero, (rows, blocks, 1))
+            values = ops.sub(values, convert(point, dtype))
         whole = ops.mul(values, convert(reshape(scale, (rows, blocks, 1)), dtype))
         whole = reshape(whole, (rows, blocks * block))
         if blocks * block != depth:

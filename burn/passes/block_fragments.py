@@ -10,12 +10,13 @@ Source of the fragments: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floati
 from __future__ import annotations
 
 from burn.dialect import ops
+from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.dialect.compose import convert, number, reshape
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.packed import FRAGMENT_BYTES, FRAGMENT_COLUMNS
 from burn.dialect.types import HALF_DTYPES, type_of
-from burn.passes.block_panels import padded_row, rows_filled
+from burn.passes.block_panels import in_complement, padded_row, rows_filled
 
 BITS = (4, 8)
 """Bits of a number. Eight numbers of 2 bits would not fill a thread's word."""
@@ -29,6 +30,8 @@ GROUPS = FRAGMENT_COLUMNS // 2
 
 def fits(op: Op) -> bool:
     """True for a `block_dot` that this layout supports."""
+    if type_of(op.weight).dtype in FLOAT_NUMBERS:
+        return False  # tensor cores have no conversion from registers of bytes on every GPU
     return op.bits in BITS and op.block % SPAN == 0 and type_of(op.x).dtype in HALF_DTYPES
 
 
@@ -36,8 +39,7 @@ def in_fragments(op: Op) -> ir.Value:
     """A `block_dot` for which `fits` holds, as a `packed_block_dot` with a weight in fragments."""
     columns, blocks, size = (_number(d) for d in type_of(op.weight).shape)
     half = 1 << (op.bits - 1)
-    mask = sum(half << shift for shift in range(0, 8, op.bits))
-    bytes_ = reshape(ops.xor(op.weight, number(mask, "uint8")), (columns, blocks * size))
+    bytes_ = reshape(in_complement(op), (columns, blocks * size))
     if missing := -blocks * size % FRAGMENT_BYTES:
         zero = ops.full(shape=(), dtype="uint8")
         bytes_ = ops.pad(bytes_, zero, low=(0, 0), high=(0, missing))

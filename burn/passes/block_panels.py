@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from burn.dialect import ops
+from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.dialect.compose import convert, number, reshape
 from burn.dialect.dims import ceildiv, product
 from burn.dialect.mlir import ir
@@ -24,13 +25,20 @@ def packed(op: Op, width: Callable[[PackedMatmul], int], keep_type: bool = False
     x = padded_row(op) if keep_type else convert(padded_row(op), "float32")
     wide = width(PackedMatmul(product(type_of(x).shape[:-1]), rows, 0, "float32", node=current_node()))
     half = 1 << (op.bits - 1)
-    mask = sum(half << shift for shift in range(0, 8, op.bits))
-    bytes_ = rows_filled(ops.xor(op.weight, number(mask, "uint8")), wide)
+    bytes_ = rows_filled(in_complement(op), wide)
     bytes_ = ops.reshape(bytes_, shape=(ceildiv(rows, wide), wide, blocks, size // WORD, WORD))
     weight = ops.transpose(bytes_, permutation=(0, 2, 3, 1, 4))
     zero = None if op.zero is None else ops.sub(convert(op.zero, "float32"), number(float(half), "float32"))
     parameters = [None if v is None else _parameters(v, wide) for v in (op.scale, zero)]
     return convert(ops.packed_block_dot(x, weight, *parameters, columns=rows, **op.attrs), dtype)
+
+
+def in_complement(op: Op) -> ir.Value:
+    """The weight of a `block_dot` with integers in two's complement. Floats stay as they are."""
+    if type_of(op.weight).dtype in FLOAT_NUMBERS:
+        return op.weight
+    mask = sum(1 << shift + op.bits - 1 for shift in range(0, 8, op.bits))
+    return ops.xor(op.weight, number(mask, "uint8"))
 
 
 def padded_row(op: Op) -> ir.Value:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect import ops
-from burn.dialect.blocks import BITS, BlockDot, in_bytes
+from burn.dialect.blocks import BITS, FLOAT_NUMBERS, BlockDot, in_bytes
 from burn.dialect.compose import convert, number, reshape
 from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import ceildiv
@@ -24,6 +24,7 @@ from burn.passes.constants import Constants
 from burn.passes.decompose import expand
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.scaled_floats import matched
 
 READ = ("float32", "float16", "bfloat16")
 """Types of the other operand."""
@@ -47,7 +48,7 @@ class Blocks:
                     op = operation.opview
                     if isinstance(op, Op) and isinstance(op, DotGeneral):
                         with op.operation.location, ir.InsertionPoint(op.operation):
-                            made = _from_dequantized(op, constant)
+                            made = _from_dequantized(op, constant) or _from_floats(op, constant)
                         if made is not None:
                             op.operation.results[0].replace_all_uses_with(made)
                     elif isinstance(op, Op) and isinstance(op, BlockDot) and not _has_kernel(op, constant):
@@ -82,6 +83,28 @@ def _from_dequantized(op: Op, constant: Constants) -> ir.Value | None:
     return _Weight(kept, axis).matmul(op.lhs)
 
 
+def _from_floats(op: Op, constant: Constants) -> ir.Value | None:
+    """Recognises a matmul whose rhs is a constant matrix of 8-bit floats, with or without scales."""
+    x = type_of(op.lhs)
+    if op.dtype is not None or op.rhs_batch or x.dtype not in READ or constant(op.lhs):
+        return None
+    if len(op.rhs_contract) != 1 or op.lhs_contract != (x.rank - 1,):
+        return None
+    found, depth = matched(op.rhs, constant), op.rhs_contract[0]
+    block = 0 if found is None else found.block(depth)
+    if found is None or not block or block * 8 % WORD and block < type_of(op.rhs).shape[depth]:
+        return None
+    numbers = ops.transpose(found.numbers, permutation=(1, 0)) if depth == 0 else found.numbers
+    columns, size = type_of(numbers).shape
+    assert isinstance(columns, int) and isinstance(size, int)
+    block = ceildiv(block * 8, WORD) * WORD // 8
+    count = ceildiv(size, block)
+    if missing := count * block - size:
+        numbers = ops.pad(numbers, ops.full(shape=(), dtype=type_of(numbers).dtype), low=(0, 0), high=(0, missing))
+    weight = reshape(numbers, (columns, count, block))
+    return ops.block_dot(op.lhs, weight, found.scale(depth, block), None, bits=8, block=block)
+
+
 @dataclass(frozen=True)
 class _Weight:
     """A dequantised matrix with contraction axis `depth`."""
@@ -92,7 +115,8 @@ class _Weight:
     def matmul(self, x: ir.Value) -> ir.Value | None:
         type_, scale = type_of(self.op.x), type_of(self.op.scale)
         kind, bits = DTYPES[type_.dtype].kind, DTYPES[type_.dtype].bits
-        if kind not in ("int", "uint") or bits not in BITS:
+        floats = type_.dtype in FLOAT_NUMBERS
+        if not floats and (kind not in ("int", "uint") or bits not in BITS):
             return None
         depth, columns = type_.shape[self.depth], type_.shape[1 - self.depth]
         assert isinstance(depth, int) and isinstance(columns, int)
@@ -113,11 +137,13 @@ class _Weight:
         numbers = self._numbers(self.op.x, bits, half)
         if count * block != depth:
             high = (0, count * block - depth)
-            numbers = ops.pad(numbers, ops.full(shape=(), dtype="uint8"), low=(0, 0), high=high)
+            numbers = ops.pad(numbers, ops.full(shape=(), dtype=type_of(numbers).dtype), low=(0, 0), high=high)
         weight = reshape(in_bytes(numbers, bits), (columns, count, block * bits // 8))
         shape = (columns, count)
         zero = None
-        if self.op.zero is not None:
+        if floats:
+            pass
+        elif self.op.zero is not None:
             zero = convert(convert(self.op.zero, "int32"), "float32")
             zero = self._along(ops.add(zero, number(float(half), "float32")), shape)
         elif not half:
@@ -126,8 +152,8 @@ class _Weight:
         return ops.block_dot(x, weight, scale, zero, bits=bits, block=block)
 
     def _numbers(self, x: ir.Value, bits: int, half: int) -> ir.Value:
-        """The numbers as [columns, depth], unsigned."""
-        plain = ops.cast(x, dtype="uint8")
+        """The numbers as [columns, depth], integers unsigned."""
+        plain = x if type_of(x).dtype in FLOAT_NUMBERS else ops.cast(x, dtype="uint8")
         if bits < 8:
             plain = ops.and_(plain, number((1 << bits) - 1, "uint8"))
         if half:

@@ -52,7 +52,7 @@ def _siblings(block: ir.Block) -> list[list[Op]]:
         if isinstance(op, Op) and isinstance(op, BlockDot) and estimate(type_of(op.weight).elements) <= MOST:
             if not all(map(constant, filter(None, (op.weight, op.scale, op.zero)))):
                 continue
-            dtypes = tuple(None if v is None else type_of(v).dtype for v in (op.scale, op.zero))
+            dtypes = tuple(None if v is None else type_of(v).dtype for v in (op.weight, op.scale, op.zero))
             found.setdefault((op.x, op.bits, op.block, *dtypes), []).append(op)
     return [_without_meeting(members) for members in found.values()]
 

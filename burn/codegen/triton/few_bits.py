@@ -19,6 +19,7 @@ from burn.codegen.triton.heuristics.few_bits import block_of, inner_loops
 from burn.codegen.triton.instances import InstancePrinter, Instances
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.triton.scalars import ScalarPrinter
+from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.dialect.dims import Atom, Dim, ceildiv, coefficient, product
 from burn.errors import CompileError
 from burn.kernels.body import Apply, Const, ContractionKernel, Convert, Load, Scalar, walk
@@ -30,12 +31,14 @@ MAGIC = 0x4B000000
 
 @dataclass(frozen=True)
 class Weight:
-    """The parts of a weight's element, as `burn.kernels.builders.blocks` makes it: (number - zero) * scale."""
+    """The parts of a weight's element, as `burn.kernels.builders.blocks` makes it: (number - zero) * scale. floats: the type of
+    numbers that are floats."""
 
     load: Load
     bits: int
     zero: Scalar | None
     scale: Scalar
+    floats: str = ""
 
 
 def weight_of(node: Scalar) -> Weight:
@@ -43,6 +46,8 @@ def weight_of(node: Scalar) -> Weight:
     while isinstance(node, Convert):  # to half precision and back: the kernel does not round
         node = node.arg
     match node:
+        case Apply(function="mul", args=(Convert(arg=Load(dtype=dtype) as load), scale)) if dtype in FLOAT_NUMBERS:
+            return Weight(load, 8, None, scale, dtype)
         case Apply(function="mul", args=(Apply(function="sub", args=(value, second)), scale)):
             zero = None if isinstance(second, Const) else second
             loads = [n for n in walk(value) if isinstance(n, Load) and n.dtype == "uint8"]
@@ -82,6 +87,9 @@ def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: Contractio
             at: dict[Atom, Dim] = dict(zip(inner, index, strict=True))
             x = _row(printer, instances.at(kernel.lhs, at), kernel, sizes)
             low = weight.bits * number
+            if weight.floats:
+                code.line(f"part += {x} * {_float(word, low, weight.floats)}")
+                continue
             shift = max(0, low - (MANTISSA - weight.bits) // weight.bits * weight.bits)
             shifted = words_shifted.setdefault(shift, code.let(f"{word} >> {shift}", "word") if shift else word)
             low -= shift
@@ -89,6 +97,8 @@ def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: Contractio
             value = f"{bits}.to(tl.float32, bitcast=True) - {float((1 << MANTISSA) + (half << low))}"
             value += f" - {zero} * {float(1 << low)}" if zero else ""
             code.line(f"part += ({x} * {2.0**-low}) * ({value})")
+        if weight.floats == "float8_e4m3fn":  # a byte of ones but for its sign is NaN, here 480
+            code.line(f"part = tl.where((({word} & 0x7F7F7F7F) + 0x01010101) & {0x80808080 - (1 << 32)} != 0, float('nan'), part)")
         code.line(f"total += part * {printer.value(instances.at(weight.scale, first))}")
     printer.axes.pop("k", None)
     printer.accumulator = (code.let("tl.sum(total, 1)[:, None]", "sum"), frozenset("y"))
@@ -115,8 +125,20 @@ def _word(printer: ScalarPrinter, weight: Weight, sizes: ContractionKernel, word
     )
     mask = " & ".join(axis.mask for axis in printer.axes.values() if axis.mask)
     text = f"tl.load({pointer}, mask={mask}, other=0)" if mask else f"tl.load({pointer})"
+    if weight.floats:
+        return printer.code.let(text, "word")
     flipped = sum(1 << at for at in range(weight.bits - 1, 32, weight.bits))
     return printer.code.let(f"{text} ^ {flipped - (1 << 32)}", "word")
+
+
+def _float(word: str, low: int, dtype: str) -> str:
+    """The float whose lowest bit in a word is `low`. Its exponent and fraction are moved to those of a wider float, which is then
+    scaled for its bias; small numbers too. NaN of float8_e4m3fn is 480."""
+    if dtype == "float8_e5m2":
+        return f"(({word} >> {low}) << 8).to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)"
+    top = f"({word} << {24 - low})" if low < 24 else word
+    bits = f"(({top} >> 4) & {0x87F00000 - (1 << 32)})"
+    return f"({bits}.to(tl.float32, bitcast=True) * {2.0**120})"
 
 
 def _row(printer: ScalarPrinter, node: Scalar, kernel: ContractionKernel, sizes: ContractionKernel) -> str:

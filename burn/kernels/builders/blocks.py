@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.dialect.dims import Dim, Expr, LoopVar, floordiv, mod
 from burn.dialect.op import Op
 from burn.dialect.packed import FRAGMENT_COLUMNS
@@ -28,9 +29,12 @@ def block_operands(builder: Builder, op: Op, dtype: str) -> Operands:
     if bits < 8:
         by = Convert("uint8", Index("int64", lowest))
         held = Apply("uint8", "and", (Apply("uint8", "shift_right", (held, by)), Const("uint8", (1 << bits) - 1)))
-    half = 1 << (bits - 1)
-    value: Scalar = Convert(dtype, Apply("uint8", "xor", (held, Const("uint8", half))))
-    value = Apply(dtype, "sub", (value, Const(dtype, float(half))))
+    half, number = 1 << (bits - 1), type_of(op.weight).dtype
+    if number in FLOAT_NUMBERS:
+        value: Scalar = Convert(dtype, held)
+    else:
+        value = Convert(dtype, Apply("uint8", "xor", (held, Const("uint8", half))))
+        value = Apply(dtype, "sub", (value, Const(dtype, float(half))))
     if op.zero is not None:
         value = Apply(dtype, "sub", (value, convert(builder.low.at(op.zero, at), dtype)))
     scaled = Apply(dtype, "mul", (value, convert(builder.low.at(op.scale, at), dtype)))

@@ -52,6 +52,8 @@ def amx_conditions(
         return None
     if tiled.blocks is not None and factor(tiled.inner.extent) % 32 != 0:
         return None  # words of the depth come in pairs, half a register row apart
+    if tiled.blocks is not None and tiled.blocks.dtype != "uint8":
+        return None  # infinite weights times the parts of a number that are 0 would be NaN
     return fill_tiles(
         product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent, least or tile_sizes(target)
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.codegen.host.emit import Int, Value, bits, vector
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, coefficient, substitute
 from burn.kernels.body import Apply, Const, ContractionKernel, Convert, Load, Scalar
@@ -27,13 +28,14 @@ BLOCK_WORDS = 4
 @dataclass(frozen=True, eq=False)
 class Blockwise:
     """(number - zero) * scale, in float32. loops: those of the depth, over blocks, words of a block, bytes of a word, and
-    numbers of a byte."""
+    numbers of a byte. dtype: that of numbers that are floats, or else uint8."""
 
     bits: int
     weight: Load
     scale: Load
     zero: Load | None
     loops: tuple[LoopVar, LoopVar, LoopVar, LoopVar]
+    dtype: str = "uint8"
 
     @staticmethod
     def of(kernel: ContractionKernel) -> Blockwise | None:
@@ -43,6 +45,10 @@ class Blockwise:
                 loops = (block, word, byte, part)
             case _:
                 return None
+        match value:
+            case Convert(arg=Load(dtype=dtype) as weight) if dtype in FLOAT_NUMBERS:
+                scales = _load(scale)
+                return None if scales is None else Blockwise(8, weight, scales, None, loops, dtype)
         zero: Scalar | None = None
         match value:
             case Apply(function="sub", args=(Apply(function="sub") as plain, zero)):
@@ -166,6 +172,10 @@ class BlockReader:
 
     def _number(self, word: Value, index: int) -> Value:
         code, bits = self.code, self.blocks.bits
+        if self.blocks.dtype != "uint8":
+            if index:
+                word = code.op("arith.shrui", word, code.const(index * bits, self.words))
+            return conversions.convert(code, code.cast("arith.trunci", word, "i8"), self.blocks.dtype, "float32")
         if bits == 4 and self.lanes == 16:
             shifted = word
             if index:

@@ -53,9 +53,9 @@ class Steps:
 
     @staticmethod
     def of(blocks: Blockwise, lanes: int, target: Target) -> Steps | None:
-        """None if sums do not fit, or the target has no instruction."""
+        """None if sums do not fit, the target has no instruction, or weights are floats."""
         words = blocks.words
-        if not isinstance(words, int) or words == 0 or target.byte_run == 1:
+        if not isinstance(words, int) or words == 0 or target.byte_run == 1 or blocks.dtype != "uint8":
             return None
         largest = 128 * ((1 << blocks.bits) - 1)  # lanes of one multiplication
         if words * blocks.each * largest >= MOST:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.dialect.dims import LoopVar, product
 from burn.dialect.packed import FRAGMENT_COLUMNS
-from burn.kernels.body import Apply, ContractionKernel, Load, walk
+from burn.kernels.body import Apply, ContractionKernel, Convert, Load, walk
 
 MOST = 16
 """Numbers of a word of 32 bits, at most: of 2 bits."""
@@ -40,10 +41,23 @@ def in_fragments(kernel: ContractionKernel) -> bool:
 
 def _unpacked(kernel: ContractionKernel) -> Load | None:
     """The weight's bytes that `burn.kernels.builders.blocks` unpacks; None for another rhs."""
+    if (floats := float_numbers(kernel)) is not None:
+        return floats
     nodes = list(walk(kernel.rhs))
     if kernel.dtype != "float32" or not any(isinstance(n, Apply) and n.function == "xor" for n in nodes):
         return None
     return next((n for n in nodes if isinstance(n, Load) and n.dtype == "uint8"), None)
+
+
+def float_numbers(kernel: ContractionKernel) -> Load | None:
+    """The bytes of a weight of 8-bit floats that `burn.kernels.builders.blocks` scales; None for another rhs."""
+    node = kernel.rhs
+    while isinstance(node, Convert):
+        node = node.arg
+    match node:
+        case Apply(function="mul", args=(Convert(arg=Load(dtype=dtype) as load), _)) if dtype in FLOAT_NUMBERS:
+            return load if kernel.buffers[load.buffer].panels else None
+    return None
 
 
 def inner_loops(kernel: ContractionKernel) -> tuple[LoopVar, ...]:

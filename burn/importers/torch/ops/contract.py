@@ -36,6 +36,31 @@ def wide_mm(node: Node, a: ir.Value, b: ir.Value, *rest: Any) -> ir.Value:
     return ops.dot_general(a, b, **axes, dtype=dtype)
 
 
+@aten("_scaled_mm.default")
+def scaled_mm(
+    node: Node,
+    a: ir.Value,
+    b: ir.Value,
+    scale_a: ir.Value,
+    scale_b: ir.Value,
+    bias: ir.Value | None = None,
+    scale_result: ir.Value | None = None,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> ir.Value:
+    """A matmul of 8-bit floats with a scale for each tensor, or for each row of a and column of b."""
+    (rows, _), (_, columns) = type_of(a).shape, type_of(b).shape
+    for scale, whole in ((scale_a, (rows, 1)), (scale_b, (1, columns))):
+        if type_of(scale).elements != 1 and type_of(scale).shape != whole:
+            node.fail(f"scales of blocks, {type_of(scale)}, are not supported: only those of tensors, rows and columns")
+    total = ops.dot_general(a, b, lhs_contract=(1,), rhs_contract=(0,), dtype="float32")
+    for scale in (scale_a, scale_b):
+        total = ops.mul(total, reshape(scale, (1, 1)) if type_of(scale).elements == 1 else scale)
+    if bias is not None:
+        total = ops.add(total, convert(bias, "float32"))
+    return node.as_result(total)
+
+
 @aten("_trilinear.default")
 def trilinear(
     node: Node,
