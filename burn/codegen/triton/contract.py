@@ -91,6 +91,7 @@ class _Contraction:
         self.tile = choice.pick(matmul_tile(*queried), lambda: candidates.tiles(*queried))
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
+        self.printer.eights = abilities.eights
         self.code = self.printer.code
 
     def print(self) -> Printed:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL, Small
-from burn.codegen.triton.functions import triton_type
+from burn.codegen.triton.functions import EIGHTS, triton_type
 from burn.dialect.types import HALF_DTYPES
 
 
-def convert(x: str, source: str, target: str, saturate: bool = True) -> str:
-    """Raises CompileError for a type that Triton has none for."""
+def convert(x: str, source: str, target: str, saturate: bool = True, eights: bool = False) -> str:
+    """eights: the GPU has an instruction that widens 8-bit floats. Raises CompileError for a type that Triton has none for."""
     to, _ = triton_type(target), triton_type(source)
     if source == target:
         return x
-    plain, number = _decoded(x, source)
+    plain, number = _decoded(x, source, eights)
     if target == "bool":
         return f"{plain} != 0"
     if target in INTEGERS:
@@ -29,10 +29,12 @@ def convert(x: str, source: str, target: str, saturate: bool = True) -> str:
     return f"to_small({plain}, {_format(SMALL[target])}, {_overflow(SMALL[target], saturate)})"
 
 
-def _decoded(x: str, source: str) -> tuple[str, str]:
+def _decoded(x: str, source: str, eights: bool) -> tuple[str, str]:
     """Decodes to a type with arithmetic: (value, type)."""
     if source in HALF_DTYPES:
         return f"{x}.to(tl.float32)", "float32"
+    if source in EIGHTS and eights:
+        return f"{x}.to({EIGHTS[source]}, bitcast=True).to(tl.float16)", "float16"
     if source in SMALL:
         return f"from_small({x}, {_format(SMALL[source])})", "float32"
     if source == EXPONENT:

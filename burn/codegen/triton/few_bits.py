@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import product as combinations
 
 from burn.codegen.triton.code import NONE, Axis
+from burn.codegen.triton.convert import convert
 from burn.codegen.triton.heuristics.few_bits import block_of, inner_loops
 from burn.codegen.triton.instances import InstancePrinter, Instances
 from burn.codegen.triton.printed import Printed, closed, opened
@@ -57,8 +58,15 @@ def weight_of(node: Scalar) -> Weight:
     raise CompileError("internal: a weight of few bits has an unknown form")
 
 
-def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: ContractionKernel, sites: list[str]) -> Printed:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks."""
+def emit(
+    kernel: ContractionKernel,
+    values: Mapping[str, Dim],
+    sizes: ContractionKernel,
+    sites: list[str],
+    eights: bool = False,
+) -> Printed:
+    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; eights: the GPU has an
+    instruction that widens 8-bit floats."""
     block, inner = block_of(sizes), kernel.depth[-len(inner_loops(sizes)) :]
     printer = opened(kernel.buffers, sites, InstancePrinter)
     weight = weight_of(kernel.rhs)
@@ -88,7 +96,9 @@ def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: Contractio
             x = _row(printer, instances.at(kernel.lhs, at), kernel, sizes)
             low = weight.bits * number
             if weight.floats:
-                code.line(f"part += {x} * {_float(word, low, weight.floats)}")
+                byte = f"({word} >> {low}).to(tl.uint8)"
+                number = convert(byte, weight.floats, "float32", eights=True) if eights else _float(word, low, weight.floats)
+                code.line(f"part += {x} * {number}")
                 continue
             shift = max(0, low - (MANTISSA - weight.bits) // weight.bits * weight.bits)
             shifted = words_shifted.setdefault(shift, code.let(f"{word} >> {shift}", "word") if shift else word)
@@ -97,7 +107,7 @@ def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: Contractio
             value = f"{bits}.to(tl.float32, bitcast=True) - {float((1 << MANTISSA) + (half << low))}"
             value += f" - {zero} * {float(1 << low)}" if zero else ""
             code.line(f"part += ({x} * {2.0**-low}) * ({value})")
-        if weight.floats == "float8_e4m3fn":  # a byte of ones but for its sign is NaN, here 480
+        if weight.floats == "float8_e4m3fn" and not eights:  # a byte of ones but for its sign is NaN, here 480
             code.line(f"part = tl.where((({word} & 0x7F7F7F7F) + 0x01010101) & {0x80808080 - (1 << 32)} != 0, float('nan'), part)")
         code.line(f"total += part * {printer.value(instances.at(weight.scale, first))}")
     printer.axes.pop("k", None)

@@ -62,7 +62,7 @@ class KernelPrinter:
         ended, if the GPU can start it early (`early.py`)."""
         if isinstance(kernel, ContractionKernel) and inner_loops(kernel):
             general, values = parametrize(kernel)
-            return self._named(few_bits.emit(general, values, kernel, self.sites))
+            return self._named(few_bits.emit(general, values, kernel, self.sites, self.abilities.eights))
         if isinstance(kernel, ContractionKernel) and self.abilities.fragments and is_few_rows(kernel, self.hints):
             general, values = parametrize(kernel)
             return self._named(

@@ -46,7 +46,7 @@ class ScalarPrinter(ExpressionPrinter):
     collects the names of source nodes for run-time errors. `further`: the results of a kernel's further contractions. `bases`:
     pointers of another type than the buffer's, by its number. `blocks`: loops whose index is the sum of a block's first index, a
     multiple of 16, and indices from 0 on; their texts. `steps`: axes of loops. Addresses add the terms along these axes
-    last, so that the other terms are computed before the loops."""
+    last, so that the other terms are computed before the loops. `eights`: an instruction widens 8-bit floats."""
 
     code: Code
     buffers: Sequence[Buffer]
@@ -61,6 +61,7 @@ class ScalarPrinter(ExpressionPrinter):
     blocks: dict[Atom, tuple[str, str]] = field(default_factory=dict)
     steps: str | None = None
     fetches: bool = False
+    eights: bool = False
     _guards: list[Guard] = field(default_factory=list)
     _memo: list[dict[object, str]] = field(default_factory=lambda: [{}])
     _spans: dict[int, tuple[Scalar, Axes]] = field(default_factory=dict)
@@ -263,7 +264,7 @@ class ScalarPrinter(ExpressionPrinter):
             case Apply(function=function, args=args):
                 return apply(function, args[-1].dtype, *self._operands(function, args))
             case Convert(dtype=dtype, arg=arg, saturate=saturate):
-                return convert(self._before(dtype, arg), arg.dtype, dtype, saturate)
+                return convert(self._before(dtype, arg), arg.dtype, dtype, saturate, self.eights)
             case Reinterpret(dtype=dtype, arg=arg):
                 return f"{self.value(arg)}.to({triton_type(dtype)}, bitcast=True)"
             case Where():
