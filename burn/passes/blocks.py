@@ -92,13 +92,13 @@ def _from_floats(op: Op, constant: Constants) -> ir.Value | None:
         return None
     found, depth = matched(op.rhs, constant), op.rhs_contract[0]
     block = 0 if found is None else found.block(depth)
-    if found is None or not block or block * 8 % WORD and block < type_of(op.rhs).shape[depth]:
+    if found is None or not block or (block * 8 % WORD and block < type_of(op.rhs).shape[depth]):
         return None
     numbers = ops.transpose(found.numbers, permutation=(1, 0)) if depth == 0 else found.numbers
     columns, size = type_of(numbers).shape
     assert isinstance(columns, int) and isinstance(size, int)
-    block = ceildiv(block * 8, WORD) * WORD // 8
-    count = ceildiv(size, block)
+    block = -(-block * 8 // WORD) * WORD // 8
+    count = -(-size // block)
     if missing := count * block - size:
         numbers = ops.pad(numbers, ops.full(shape=(), dtype=type_of(numbers).dtype), low=(0, 0), high=(0, missing))
     weight = reshape(numbers, (columns, count, block))

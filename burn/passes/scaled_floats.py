@@ -1,7 +1,7 @@
-"""A constant matrix of 8-bit floats with scales, as programs write it: casts, products with scales, and views. `matched`.
+"""A constant matrix of 8-bit floats with scales, as programs write it: casts, scales that multiply it, and views. `matched`.
 
-Scales may be for the whole matrix, for each row or column, or for blocks: exporters multiply a matrix in blocks [n / b, b, k / c, c]
-with scales [n / b, 1, k / c, 1], or repeat each scale up to the matrix's size.
+Scales may be for the whole matrix, for each row or column, or for blocks. Exporters multiply a matrix [n / b, b, k / c, c] with
+scales [n / b, 1, k / c, 1], or repeat each scale up to the matrix's size.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Scaled:
         return smallest if all(n % smallest == 0 for n in found) else 0
 
     def scale(self, depth: int, block: int) -> ir.Value:
-        """The product of all scales: float32[columns, blocks]."""
+        """All scales multiplied: float32[columns, blocks]."""
         rows, columns = _shape(self.numbers)
         if not self.scales:
             shape = ((rows, columns)[1 - depth], -(-(rows, columns)[depth] // block))
@@ -80,7 +80,7 @@ def _matched(value: ir.Value, constant: Constants, left: int) -> Scaled | None:
     if op.OP_NAME == "cast" and type_of(op.x).dtype in FLOAT_NUMBERS:
         return Scaled(op.x, ())
     if op.OP_NAME == "mul":
-        return _product(op, constant, left)
+        return _scaled_by(op, constant, left)
     if op.OP_NAME not in ("cast", "reshape", "transpose"):
         return None
     found = _matched(op.x, constant, left - 1)
@@ -97,11 +97,15 @@ def _matched(value: ir.Value, constant: Constants, left: int) -> Scaled | None:
     return None if None in scales else Scaled(reshape(found.numbers, new), tuple(filter(None, scales)))
 
 
-def _product(op: Op, constant: Constants, left: int) -> Scaled | None:
+def _scaled_by(op: Op, constant: Constants, left: int) -> Scaled | None:
     shape = _shape(op.operation.results[0])
     first, second = op.operation.operands
     for numbers, scale in ((first, second), (second, first)):
-        if constant(scale) and _shape(numbers) == shape and (found := _matched(numbers, constant, left - 1)) is not None:
+        if (
+            constant(scale)
+            and _shape(numbers) == shape
+            and (found := _matched(numbers, constant, left - 1)) is not None
+        ):
             own = _scale(scale, shape)
             return None if own is None else Scaled(found.numbers, (*found.scales, own))
     return None
@@ -152,7 +156,7 @@ def _reshaped(scale: Scale, old: tuple[int, ...], new: tuple[int, ...]) -> Scale
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int], list[int]]] | None:
-    """Axes of a shape and sizes of a reshaped one with equal products."""
+    """Axes of a shape and sizes of a reshaped one: as many elements in each."""
     found: list[tuple[list[int], list[int]]] = []
     axis = 0
     position = 0
@@ -191,9 +195,7 @@ def _repeated(value: ir.Value, axis: int, count: int, repeats: int, whole: int) 
     value = ops.broadcast_to(reshape(value, apart), shape=(*apart[: axis + 1], repeats, *apart[axis + 2 :]))
     value = reshape(value, (*shape[:axis], count * repeats, *shape[axis + 1 :]))
     rank = len(shape)
-    return ops.slice(
-        value, starts=(0,) * rank, sizes=(*shape[:axis], whole, *shape[axis + 1 :]), steps=(1,) * rank
-    )
+    return ops.slice(value, starts=(0,) * rank, sizes=(*shape[:axis], whole, *shape[axis + 1 :]), steps=(1,) * rank)
 
 
 def _shape(value: ir.Value) -> tuple[int, ...]:

@@ -26,8 +26,8 @@ SWEEP = int(os.environ.get("BURN_SWEEP", "0"))
 
 @dataclass(frozen=True)
 class Case:
-    """x [rows, depth] times a matrix of numbers with scales. scale: "none", "tensor", "column", "block" (in four axes), "repeated"
-    (each scale as often as its block has numbers) or "dequantize". turned: the matrix is [columns, depth]."""
+    """x [rows, depth] times a matrix of numbers with scales. scale: "none", "tensor", "column", "block" (in four axes),
+    "repeated" (each scale as often as its block has numbers) or "dequantize". turned: the matrix is [columns, depth]."""
 
     rows: int
     depth: int
@@ -55,7 +55,9 @@ def drawn(seed: int) -> Case:
     random = np.random.default_rng(seed)
     rows, depth, columns = (int(random.choice(n)) for n in ([1, 2, 7, 33], [32, 64, 224, 65], [32, 96, 1, 50]))
     kinds = ["none", "tensor", "column"] + ["block", "repeated", "dequantize"] * (depth % 32 == columns % 32 == 0)
-    number, dtype = (str(random.choice(n)) for n in (["float8_e4m3fn", "float8_e5m2"], ["float32", "float16", "bfloat16"]))
+    number, dtype = (
+        str(random.choice(n)) for n in (["float8_e4m3fn", "float8_e5m2"], ["float32", "float16", "bfloat16"])
+    )
     return Case(rows, depth, columns, str(random.choice(kinds)), bool(random.integers(2)), number, dtype)
 
 
@@ -91,7 +93,7 @@ class Matrix:
         if case.scale == "repeated":
             for axis in range(2):
                 counts = [*self.blocks[axis:], *shape[:axis]] if axis == 0 else [shape[0], self.blocks[1]]
-                apart = counts[: axis + 1] + [1] + counts[axis + 1 :]
+                apart = [*counts[: axis + 1], 1, *counts[axis + 1 :]]
                 many = [block if i == axis + 1 else n for i, n in enumerate(apart)]
                 joined = [n * block if i == axis else n for i, n in enumerate(counts)]
                 scale = reshape(ops.broadcast_to(reshape(scale, tuple(apart)), shape=tuple(many)), tuple(joined))
@@ -119,7 +121,11 @@ class Matrix:
 
     def check(self, options: Options) -> None:
         """Weights of half precision are rounded before they are multiplied, here or by the program."""
-        x = np.random.default_rng(9).standard_normal((self.case.rows, self.case.depth)).astype(numpy_dtype(self.case.dtype))
+        x = (
+            np.random.default_rng(9)
+            .standard_normal((self.case.rows, self.case.depth))
+            .astype(numpy_dtype(self.case.dtype))
+        )
         got = executable(self.program(), options)(x)
         if self.case.dtype == "float32":
             close(got, x, self.exact)

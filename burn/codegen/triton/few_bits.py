@@ -97,7 +97,9 @@ def emit(
             low = weight.bits * number
             if weight.floats:
                 byte = f"({word} >> {low}).to(tl.uint8)"
-                number = convert(byte, weight.floats, "float32", eights=True) if eights else _float(word, low, weight.floats)
+                number = (
+                    convert(byte, weight.floats, "float32", eights=True) if eights else _float(word, low, weight.floats)
+                )
                 code.line(f"part += {x} * {number}")
                 continue
             shift = max(0, low - (MANTISSA - weight.bits) // weight.bits * weight.bits)
@@ -108,7 +110,9 @@ def emit(
             value += f" - {zero} * {float(1 << low)}" if zero else ""
             code.line(f"part += ({x} * {2.0**-low}) * ({value})")
         if weight.floats == "float8_e4m3fn" and not eights:  # a byte of ones but for its sign is NaN, here 480
-            code.line(f"part = tl.where((({word} & 0x7F7F7F7F) + 0x01010101) & {0x80808080 - (1 << 32)} != 0, float('nan'), part)")
+            code.line(
+                f"part = tl.where((({word} & 0x7F7F7F7F) + 0x01010101) & {0x80808080 - (1 << 32)} != 0, float('nan'), part)"
+            )
         code.line(f"total += part * {printer.value(instances.at(weight.scale, first))}")
     printer.axes.pop("k", None)
     printer.accumulator = (code.let("tl.sum(total, 1)[:, None]", "sum"), frozenset("y"))
@@ -142,8 +146,8 @@ def _word(printer: ScalarPrinter, weight: Weight, sizes: ContractionKernel, word
 
 
 def _float(word: str, low: int, dtype: str) -> str:
-    """The float whose lowest bit in a word is `low`. Its exponent and fraction are moved to those of a wider float, which is then
-    scaled for its bias; small numbers too. NaN of float8_e4m3fn is 480."""
+    """The float whose lowest bit in a word is `low`. Its bits become those of a wider float, which is multiplied because its
+    exponent has another bias. NaN of float8_e4m3fn is 480."""
     if dtype == "float8_e5m2":
         return f"(({word} >> {low}) << 8).to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)"
     top = f"({word} << {24 - low})" if low < 24 else word

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.scalars import ScalarEmitter
-from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.codegen.host.emit import Int, Value, bits, vector
+from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, coefficient, substitute
 from burn.kernels.body import Apply, Const, ContractionKernel, Convert, Load, Scalar
 
