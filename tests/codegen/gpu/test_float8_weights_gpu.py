@@ -35,13 +35,23 @@ def test_forms(gpu: SimulatedGPU, case: Case) -> None:
     assert ("WORDS" in dict(reader.named)) == (case.rows == 1)
 
 
+def test_many_rows_multiply_floats(gpu: SimulatedGPU) -> None:
+    """They are widened when the program is compiled."""
+    Matrix(Case(64, 64, 32, "block", dtype="float16")).check(Options(device=device("cuda"), architecture="sm_90"))
+    assert not any("*u8" in source.types for source in gpu.launched)
+
+
 @pytest.mark.parametrize("number", ["float8_e4m3fn", "float8_e5m2"])
-def test_special_numbers(gpu: SimulatedGPU, number: str) -> None:
+@pytest.mark.parametrize("kind", ["gpu", "amd"])
+def test_special_numbers(request: pytest.FixtureRequest, kind: str, number: str) -> None:
+    """AMD's GPUs widen by integer arithmetic."""
+    request.getfixturevalue(kind)
+    options = Options(device=device("cuda" if kind == "gpu" else "hip"))
     matrix = Matrix(Case(1, 64, 48, "column", number=number, dtype="float16"))
     matrix.numbers[3, 5], matrix.numbers[7, 9], matrix.numbers[9, 2] = np.nan, np.inf, -np.inf
     matrix.numbers[11] = 2.0**-9
     x = np.random.default_rng(9).standard_normal((1, 64)).astype("float16")
-    got = executable(matrix.program(), Options(device=device("cuda"), architecture="sm_90"))(x)
+    got = executable(matrix.program(), options)(x)
     with np.errstate(invalid="ignore"):
         want = x.astype("float64") @ matrix.exact.T
     np.testing.assert_allclose(got.astype("float64"), want, rtol=3e-3, atol=3e-3)
