@@ -7,7 +7,7 @@ import pytest
 
 from burn.codegen.triton import images
 from burn.codegen.triton.images import Machine
-from burn.compiler import executable
+from burn.compiler import compile_program, executable
 from burn.options import Options
 from burn.runtime.device import device
 from tests.codegen.gpu.simulated_gpu import SimulatedGPU
@@ -63,6 +63,6 @@ def test_special_numbers(request: pytest.FixtureRequest, kind: str, number: str)
 def test_machine_code(gpu: SimulatedGPU, number: int) -> None:
     """A row's kernel and a tile's, of both types of numbers."""
     for case in (CASES[0], CASES[3], CASES[4]):
-        executable(Matrix(case).program(), Options(device=device("cuda"), architecture=f"sm_{number}"))
+        compile_program(Matrix(case).program(), Options(device=device("cuda"), architecture=f"sm_{number}"))
     made = images.compile_all(gpu.sources, Machine("cuda", number, 32))
     assert len(made) >= 3 and all(len(image.data) > 500 for image in made)
