@@ -22,6 +22,7 @@ FAMILIES = (
     "absorb",
     "indexing",
     "positions",
+    "scatter",
     "motion",
     "one_hot",
     "dots",
