@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from burn.dialect import ops
 from burn.dialect.adjoint import complexes
 from burn.dialect.adjoint import rules as table
+from burn.dialect.adjoint.joined import joined
 from burn.dialect.compose import broadcast_to, convert, reshape
 from burn.dialect.control import captured
 from burn.dialect.copies import Copies, seeing
@@ -194,6 +195,7 @@ class _Walk:
         parts = self.partial.get(value)
         if not parts:
             return None
+        parts[:] = joined(parts)
         while len(parts) > 1:
             parts[:2] = [ops.add(parts[0], parts[1])]
         return parts[0]

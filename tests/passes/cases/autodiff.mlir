@@ -44,3 +44,29 @@ func.func @main(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x5x4xf32>) -> tensor<f32>
 // CHECK: burn.attention_backward
 // CHECK-NOT: burn.dot_general
 // CHECK: "burn.return"({{.*}}) : (tensor<f32>, tensor<1x2x3x4xf32>)
+
+// ----- gradients of slices that tile an axis are joined
+func.func @main(%x: tensor<?x6xf32, ["n", "6"]>) -> tensor<f32> {
+  %0 = "burn.slice"(%x) {sizes = ["n", "2"], starts = ["0", "0"], steps = array<i64: 1, 1>} : (tensor<?x6xf32, ["n", "6"]>) -> tensor<?x2xf32, ["n", "2"]>
+  %1 = "burn.slice"(%x) {sizes = ["n", "2"], starts = ["0", "4"], steps = array<i64: 1, 1>} : (tensor<?x6xf32, ["n", "6"]>) -> tensor<?x2xf32, ["n", "2"]>
+  %2 = "burn.slice"(%x) {sizes = ["n", "2"], starts = ["0", "2"], steps = array<i64: 1, 1>} : (tensor<?x6xf32, ["n", "6"]>) -> tensor<?x2xf32, ["n", "2"]>
+  %3 = "burn.mul"(%0, %1) : (tensor<?x2xf32, ["n", "2"]>, tensor<?x2xf32, ["n", "2"]>) -> tensor<?x2xf32, ["n", "2"]>
+  %4 = "burn.mul"(%3, %2) : (tensor<?x2xf32, ["n", "2"]>, tensor<?x2xf32, ["n", "2"]>) -> tensor<?x2xf32, ["n", "2"]>
+  %5 = "burn.reduce"(%4) {axes = array<i64: 0, 1>, keepdims = false, kind = "sum"} : (tensor<?x2xf32, ["n", "2"]>) -> tensor<f32>
+  "burn.return"(%5) : (tensor<f32>) -> ()
+}
+// CHECK: [[J:%[0-9]+]] = "burn.concat"({{%[0-9]+, %[0-9]+, %[0-9]+}}) {axis = 1 : i64}
+// CHECK: "burn.return"({{.*}}, [[J]])
+
+// ----- slices that leave a gap are padded
+func.func @main(%x: tensor<6xf32>) -> tensor<f32> {
+  %0 = "burn.slice"(%x) {sizes = ["2"], starts = ["0"], steps = array<i64: 1>} : (tensor<6xf32>) -> tensor<2xf32>
+  %1 = "burn.slice"(%x) {sizes = ["2"], starts = ["4"], steps = array<i64: 1>} : (tensor<6xf32>) -> tensor<2xf32>
+  %2 = "burn.mul"(%0, %1) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %3 = "burn.reduce"(%2) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<2xf32>) -> tensor<f32>
+  "burn.return"(%3) : (tensor<f32>) -> ()
+}
+// CHECK: burn.pad
+// CHECK: burn.pad
+// CHECK: burn.add
+// CHECK-NOT: burn.concat
