@@ -28,6 +28,7 @@ from burn.passes.fusion.horizontal import fuse_horizontally, fuse_small_loops
 from burn.passes.fusion.rebuild import Rebuild
 from burn.passes.fusion.recompute import repeat
 from burn.passes.fusion.separate import separate
+from burn.passes.fusion.transposed import store_transposed
 from burn.passes.fusion.updates import updates_of
 from burn.passes.pipeline import register
 
@@ -52,6 +53,7 @@ class Fuse:
             for region in operation.operation.regions:
                 for inner in region.blocks:
                     self.block(inner, preferences)
+        store_transposed(block)
         choice = Choice(block, self.max_ops, preferences, updates)
         with settled():
             choice.run()

@@ -50,12 +50,12 @@ class Drawn:
 
     def expected(self, updates: np.ndarray) -> np.ndarray:
         result = np.full((*self.extents, *self.rest), self.value)
-        for place in np.ndindex(*self.counts):
+        for position in np.ndindex(*self.counts):
             target = tuple(
-                f + sum(s * p for s, p in zip(r, place, strict=True))
+                f + sum(s * i for s, i in zip(r, position, strict=True))
                 for r, f in zip(self.steps, self.first, strict=True)
             )
-            result[target] += updates[place].astype("f8")
+            result[target] += updates[position].astype("f8")
         return result
 
 

@@ -477,16 +477,21 @@ class Choice:
         return started
 
     def _take_producer(self, op: Op, cluster: Cluster) -> None:
-        """Computes a cheap loop that only a transpose in memory reads where the transpose reads it: a weight's cast, or the
-        padding of a first convolution's image."""
+        """Computes a cheap loop that only a transpose in memory reads where the transpose reads it. Examples are a weight's cast,
+        the padding of a first convolution's image, and a concat of the gradients of queries, keys and values."""
         if not isinstance(op, Transpose) or not self.preferences.repeat_small:
             return
         other = self.cluster_of(self.source(op.x))
         if other is None or other.kind != "loop" or other.closed or cluster.size + other.size > self.max_ops:
             return
-        little = _is_little(other) or all(isinstance(m, Pad) for m in other.members)
+        little = _is_little(other) or all(isinstance(m, Pad) for m in other.members) or self._joins_runs(other, op)
         if little and self.serves(other, op, views=True):
             self.merge(other, cluster)
+
+    def _joins_runs(self, cluster: Cluster, op: Op) -> bool:
+        """True if a loop only joins tensors, whose runs of contiguous elements a transpose keeps."""
+        joins = [m for m in cluster.members if isinstance(m, Concat)]
+        return len(joins) == len(cluster.members) == 1 and self.lowers_elementwise(joins[0]) and self._keeps_columns(op)
 
     def _reads_memory(self, user: ir.Operation | ir.OpView, value: ir.Value) -> bool:
         operation = user.operation
