@@ -245,6 +245,8 @@ class KernelPrinter:
             work(kernel, schedule.lane, schedule.chunk, self.target.costs) * iterations, self.target.costs
         )
         kept = short_rows(kernel) if "avx512f" in self.target.features else set[int]()
+        if schedule.adjacent is not None:
+            kept |= schedule.adjacent.strides(kernel)
         general, values = parametrize(kernel, kept=kept, largest_constant=self.largest_constant)
         emit = partial(loops.emit, general, schedule, self.target)
         return replace(

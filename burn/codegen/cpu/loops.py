@@ -17,15 +17,17 @@ from burn.codegen.cpu.head import open_kernel
 from burn.codegen.cpu.heuristics.lanes import choose_lane, lanes_for, used_lanes
 from burn.codegen.cpu.heuristics.launches import chunk_for
 from burn.codegen.cpu.heuristics.transposes import choose_across, crosswise, interleaved_rows
+from burn.codegen.cpu.heuristics.windows import cached_lanes
 from burn.codegen.cpu.reductions import Reductions, identities
 from burn.codegen.cpu.shuffles import interleaved, transposed
 from burn.codegen.cpu.spans import mask_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.uniform import uniform
 from burn.codegen.cpu.window_sums import Sums, all_inside
-from burn.codegen.cpu.windows import AdjacentWindows
+from burn.codegen.cpu.windows import AdjacentWindows, Pair
 from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, product
+from burn.dialect.types import DTYPES
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, walk
 from burn.kernels.parameters import argument_names
 from burn.kernels.rewrite import kernel_loops
@@ -42,6 +44,7 @@ class Schedule:
     - `interleaves`: rows along `across` are interleaved, one vector for each
     - `step`: the lanes of a vector that are used, if those of a span are the same then (spans.py); 0 for all
     - `left`: the lanes of the last vector, if they are known to be fewer
+    - `row`: chunks are lanes of all windows of a row (`adjacent`), one chunk after the other
     """
 
     lane: str
@@ -54,6 +57,7 @@ class Schedule:
     interleaves: bool = False
     step: int = 0
     left: int = 0
+    row: bool = False
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
@@ -80,10 +84,16 @@ class Schedule:
             left = lane.extent % step if isinstance(lane.extent, int) else 0
             even, chunk = isinstance(lane.extent, int) and not left, chunk - chunk % step if chunk else chunk
             adjacent = AdjacentWindows.of(kernel, lane, lanes, target, step)
-            chunk = (
-                step if adjacent is not None and adjacent.block else chunk
-            )  # few results with long sums: threads share them
-            return Schedule(lane.name, lanes, chunk, even, cuts, adjacent=adjacent, step=step % lanes, left=left)
+            row = False
+            if adjacent is not None and adjacent.block:
+                chunk = step  # few results with long sums: threads share them
+            elif adjacent is not None and chunk is None and isinstance(lane.extent, int):
+                bytes_ = DTYPES[kernel.stages[0].reductions[0].dtype].size
+                chunk = cached_lanes(lane.extent, adjacent.elements(kernel), bytes_, step)
+                row = chunk is not None
+            return Schedule(
+                lane.name, lanes, chunk, even, cuts, adjacent=adjacent, step=step % lanes, left=left, row=row
+            )
         loop, count = across
         return Schedule(lane.name, count, chunk, even or lane.extent == count, cuts, loop.name)
 
@@ -100,6 +110,8 @@ class Schedule:
         """The number of steps in which a launch iterates over a loop."""
         if self.adjacent is not None and loop.name == self.adjacent.loop:
             return ceildiv(loop.extent, self.adjacent.count)
+        if self.adjacent is not None and self.adjacent.pair is not None and loop.name == self.adjacent.pair.loop:
+            return ceildiv(loop.extent, 2)
         return ceildiv(loop.extent, self.lanes) if loop.name == self.across else loop.extent
 
 
@@ -128,13 +140,15 @@ class _Printer:
         begin, end = code.arguments[2:]
         outer = [v for v in kernel.parallel if v != self.lane]
         chunks: Dim = ceildiv(self.lane.extent, chunk) if chunk and self.lane else 1
-        sizes = [emitter.dim(n) for n in (*(self.schedule.steps(v) for v in outer), chunks)]
-        sizes = sizes[:-1] if chunks == 1 else sizes
+        sizes = [emitter.dim(self.schedule.steps(v)) for v in outer]
+        at = self._chunks_at(outer)
+        if chunks != 1:
+            sizes.insert(at, emitter.dim(chunks))
         with code.for_(begin, end, 1, split(code, begin, sizes)) as flat, emitter.scope():
-            indices = flat.carried
+            indices = list(flat.carried)
             flat.yield_(*following(code, indices, sizes))
-            emitter.bindings.update(zip(outer, indices, strict=False))
-            piece: Int = 0 if chunks == 1 else indices[-1]
+            piece: Int = 0 if chunks == 1 else indices.pop(at)
+            emitter.bindings.update(zip(outer, indices, strict=True))
             if self.lane is not None and self.lane in kernel.parallel:
                 start = code.mul(piece, chunk) if chunks != 1 and chunk else 0
                 extent = emitter.dim(self.lane.extent)
@@ -143,6 +157,8 @@ class _Printer:
                     self._interleave(self.across)
                 elif self.across is not None:
                     self._transposed_blocks(self.across, start, stop)
+                elif self.schedule.adjacent is not None and self.schedule.adjacent.pair is not None:
+                    self._pairs(self.schedule.adjacent, self.schedule.adjacent.pair, start, stop)
                 elif self.schedule.adjacent is not None:
                     self._windows(self.schedule.adjacent, start, stop)
                 else:
@@ -152,6 +168,13 @@ class _Printer:
                 self._stages()
         code.return_()
         return code.text()
+
+    def _chunks_at(self, outer: Sequence[LoopVar]) -> int:
+        """The position of the loop over chunks among these: the last, or outside the windows of a row."""
+        adjacent = self.schedule.adjacent
+        if not self.schedule.row or adjacent is None:
+            return len(outer)
+        return next(number for number, v in enumerate(outer) if v.name == adjacent.loop)
 
     @contextmanager
     def _hoisted(self, start: Int, stop: Int) -> Iterator[None]:
@@ -251,27 +274,51 @@ class _Printer:
         for number, values in enumerate(interleaved(code, rows)):
             code.store(values, emitter.pointers[write.buffer], code.add(start, number * self.lanes))
 
-    def _windows(self, several: AdjacentWindows, start: Int, stop: Int) -> None:
+    def _pairs(self, several: AdjacentWindows, pair: Pair, start: Int, stop: Int) -> None:
+        """Runs the stages for lanes start..stop, for a group of windows in each of two rows; the last row may be alone."""
+        code, emitter = self.code, self.emitter
+        (row,) = (v for v in self.kernel.parallel if v.name == pair.loop)
+        first = code.mul(emitter.bindings[row], 2)
+        with emitter.scope():
+            emitter.bindings[row] = first
+            if pair.even:
+                self._windows(several, start, stop, row)
+                return
+            with code.if_(code.cmp("slt", code.add(first, 1), emitter.dim(row.extent))), emitter.scope():
+                self._windows(several, start, stop, row)
+            with code.else_(), emitter.scope():
+                self._windows(several, start, stop)
+
+    def _windows(self, several: AdjacentWindows, start: Int, stop: Int, row: LoopVar | None = None) -> None:
         """Runs the stages for lanes start..stop, for a group of iterations that compute their windows together, or the
-        remaining ones."""
+        remaining ones. row: a loop of which the current iteration and the next are computed."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         (loop,) = (v for v in kernel.parallel if v.name == several.loop)
         first, extent = code.mul(emitter.bindings[loop], several.count), emitter.dim(loop.extent)
         last = code.add(first, several.count)
+        upper = emitter.bindings[row] if row is not None else 0
 
         def each() -> None:
             with code.for_(first, code.min(last, extent)) as each, emitter.scope():
                 emitter.bindings[loop] = each.iv
-                self._lanes(start, stop, self._stages)
+                if row is None:
+                    self._lanes(start, stop, self._stages)
+                    return
+                with code.for_(upper, code.add(upper, 2)) as rows, emitter.scope():
+                    emitter.bindings[row] = rows.iv
+                    self._lanes(start, stop, self._stages)
 
         def together(inside: bool = False) -> None:
             stage, *others = kernel.stages
             initial = [identities(code, r, self.lanes)[0] for r in stage.reductions]
-            for number, values in enumerate(Sums(several, loop, stage, first, emitter, inside).values(initial)):
-                index = code.add(first, number)
-                there = nullcontext() if number == 0 or several.even else code.if_(code.cmp("slt", index, extent))
+            for number, values in enumerate(Sums(several, loop, stage, first, emitter, inside, row).values(initial)):
+                below, along = divmod(number, several.count)
+                index = code.add(first, along)
+                there = nullcontext() if along == 0 or several.even else code.if_(code.cmp("slt", index, extent))
                 with there, emitter.scope():
                     emitter.bindings[loop] = index
+                    if row is not None:
+                        emitter.bindings[row] = code.add(upper, below)
                     emitter.reduced |= {r.name: value for r, value in zip(stage.reductions, values, strict=True)}
                     emitter._varies.clear()
                     for other in others:
@@ -281,7 +328,7 @@ class _Printer:
             if not several.inner:
                 self._lanes(start, stop, together)
                 return
-            with code.if_(all_inside(several, loop, kernel.stages[0], first, emitter)), emitter.scope():
+            with code.if_(all_inside(several, loop, kernel.stages[0], first, emitter, row)), emitter.scope():
                 self._lanes(start, stop, partial(together, inside=True))
             with code.else_(), emitter.scope():
                 self._lanes(start, stop, together)

@@ -34,9 +34,11 @@ Ranges = tuple[tuple[Dim, Dim], ...]
 """Pairs of an index and an extent, as guards have them."""
 
 
-def all_inside(plan: AdjacentWindows, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> Value:
-    """A condition that all elements under the windows from iteration `first` on are inside. `Sums` tests other guards for each
-    row of the windows."""
+def all_inside(
+    plan: AdjacentWindows, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter, row: LoopVar | None = None
+) -> Value:
+    """A condition that all elements under the windows from iteration `first` on are inside, also for the next iteration of
+    `row`. `Sums` tests other guards for each row of the windows."""
     code = emitter.code
     inside: Value | None = None
     tested = {pair for pairs in row_ranges(plan, loop, stage).values() for pair in pairs}
@@ -48,6 +50,8 @@ def all_inside(plan: AdjacentWindows, loop: LoopVar, stage: Stage, first: Int, e
             tests = [code.cmp("sge", code.value(emitter.dim(index)), 0)]
         with emitter.scope():
             emitter.bindings[loop] = code.add(first, plan.count - 1)
+            if row is not None:
+                emitter.bindings[row] = code.add(emitter.bindings[row], 1)
             emitter.bindings |= {v: code.sub(emitter.dim(v.extent), 1) for v in stage.loops}
             tests.append(code.cmp("slt", code.value(emitter.dim(index)), emitter.dim(extent)))
         for test in tests:
@@ -77,7 +81,7 @@ def row_ranges(plan: AdjacentWindows, loop: LoopVar, stage: Stage) -> dict[LoopV
 
 class Sums:
     """Prints the accumulators of a stage for the iterations from `first` on. inside: all guards are known to hold, or are
-    tested for each row."""
+    tested for each row. pair: the loop of the plan's `pair`, of which the current iteration and the next are computed."""
 
     def __init__(
         self,
@@ -87,9 +91,11 @@ class Sums:
         first: Int,
         emitter: ScalarEmitter,
         inside: bool = False,
+        pair: LoopVar | None = None,
     ) -> None:
         self.plan, self.loop, self.stage, self.first, self.emitter = plan, loop, stage, first, emitter
-        self.inside = inside
+        self.inside, self.pair = inside, pair
+        self.members: dict[int, dict[LoopVar, Int]] = {0: {}}  # the pair's iterations that a row of the window belongs to
         self.still, self.moving = split_nodes(stage, loop)
         self.rows = row_ranges(plan, loop, stage)
         self.tested = {pair for pairs in self.rows.values() for pair in pairs}
@@ -98,11 +104,12 @@ class Sums:
         self.fills = {} if inside else {id(guard): self._fill(guard) for guard in guards_of(stage)}
 
     def values(self, initial: list[Value]) -> list[list[Value]]:
-        """The value of every reduction for each iteration, starting with these."""
+        """The value of every reduction for each iteration, starting with these. Those of the pair's second iteration follow."""
         self.initial = initial
-        results = self._nest(self.stage.loops, initial * self.plan.count)
+        count = self.plan.count if self.pair is None else 2 * self.plan.count
+        results = self._nest(self.stage.loops, initial * count)
         each = len(initial)
-        return [results[index * each : (index + 1) * each] for index in range(self.plan.count)]
+        return [results[index * each : (index + 1) * each] for index in range(count)]
 
     def _nest(self, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
         code, emitter = self.emitter.code, self.emitter
@@ -110,10 +117,33 @@ class Sums:
             if self.plan.block:
                 return self._blocks(loops[0], carried)
             return self._unrolled(carried, [range(v.extent if isinstance(v.extent, int) else 0) for v in loops])
+        if self.pair is not None and len(loops) == self.plan.unrolled + 1:
+            return self._of_pair(self.pair, loops, carried)
         with code.for_(0, emitter.dim(loops[0].extent), 1, carried) as outer, emitter.scope():
             emitter.bindings[loops[0]] = outer.iv
             outer.yield_(*self._row(loops, outer.carried))
         return outer.results
+
+    def _of_pair(self, pair: LoopVar, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
+        """The accumulators of both iterations of a pair after a loop whose iterations they share: those of the first iteration alone,
+        of both, and of the second alone. The second is as many iterations behind as the plan says."""
+        code, emitter, plan = self.emitter.code, self.emitter, self.plan.pair
+        assert plan is not None
+        extent, first = emitter.dim(loops[0].extent), emitter.bindings[pair]
+        for start, stop, members in (
+            (0, plan.shift, (0,)),
+            (plan.shift, extent, (0, 1)),
+            (extent, code.add(extent, plan.shift), (1,)),
+        ):
+            with code.for_(start, stop, 1, carried) as rows, emitter.scope():
+                self.members = {
+                    member: {pair: code.add(first, member), loops[0]: code.sub(rows.iv, member * plan.shift)}
+                    for member in members
+                }
+                emitter.bindings |= self.members[members[0]]
+                rows.yield_(*self._row(loops, rows.carried))
+            carried = rows.results
+        return carried
 
     def _row(self, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
         """The accumulators after an iteration of the first loop, which is left out if all windows read padding there."""
@@ -165,22 +195,23 @@ class Sums:
         each = len(self.stage.reductions)
         shared: dict[tuple[int, tuple[int, ...]], Value] = {}
         sums = list(carried)
-        weights: dict[tuple[int, ...], list[tuple[Scalar, Value]]] = {}
-        for index, taps in self._order(ranges):
+        weights: dict[tuple[int, tuple[int, ...]], list[tuple[Scalar, Value]]] = {}
+        for (index, taps), (member, bindings) in indices_of(self._order(ranges), self.members.items()):
             advanced = [tuple(sum(map(mul, step, (index, *taps))) for step in steps) for steps in plan.steps]
             with emitter.scope():
+                emitter.bindings |= bindings
                 emitter.bindings.update(
                     (v, emitter.code.add(start, tap)) for v, tap in zip(self.window, taps, strict=True)
                 )
-                if taps not in weights:
-                    weights[taps] = [(node, emitter.value(node)) for node in self.still]
-                emitter.remember(weights[taps])
+                if (member, taps) not in weights:
+                    weights[member, taps] = [(node, emitter.value(node)) for node in self.still]
+                emitter.remember(weights[member, taps])
                 emitter.bindings[self.loop] = emitter.code.add(self.first, index)
                 for node, key in zip(self.moving, advanced, strict=True):
                     if (id(node), key) not in shared:
                         shared[id(node), key] = self._element(node, taps)
                     emitter.remember([(node, shared[id(node), key])])
-                at = (taps[0] % split * plan.count + index) * each
+                at = ((taps[0] % split + member) * plan.count + index) * each
                 for number, reduction in enumerate(self.stage.reductions, at):
                     sums[number] = _accumulated(emitter, reduction, sums[number])
         return sums

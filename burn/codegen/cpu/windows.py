@@ -10,9 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
+from itertools import product as indices_of
+from math import gcd, prod
+from operator import mul
 
-from burn.codegen.cpu.heuristics.windows import BLOCK, is_window, unrolled_loops, windows_together
+from burn.codegen.cpu.heuristics.windows import (
+    BLOCK,
+    is_window,
+    pairs_rows,
+    unrolled_loops,
+    windows_in_pair,
+    windows_together,
+)
 from burn.codegen.cpu.spans import span_of
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, exact_div, product
@@ -49,6 +58,7 @@ class AdjacentWindows:
     - `even`: there are none
     - `inner`: windows away from the border have code without guards
     - `chains`: accumulators that keep the multiply-add units busy
+    - `pair`: two iterations of another parallel loop are also computed together
     """
 
     loop: str
@@ -61,6 +71,7 @@ class AdjacentWindows:
     even: bool
     inner: bool
     chains: int
+    pair: Pair | None = None
 
     @staticmethod
     def of(kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target, step: int = 0) -> AdjacentWindows | None:
@@ -90,7 +101,11 @@ class AdjacentWindows:
         if not unrolled or not isinstance(window, int):
             return None
         steps = _movement(first, loop, first.loops[-unrolled:])
-        count = windows_together(loop.extent, window, target)
+        pair = None if block else Pair.of(kernel, lane, loop, unrolled, target)
+        if pair is None:
+            count = windows_together(loop.extent, window, target)
+        else:
+            count = windows_in_pair(loop.extent, extents[-1], target)
         if steps is None or count < 2:  # a loop without iterations has none together
             return None
         even = isinstance(loop.extent, int) and loop.extent % count == 0
@@ -105,7 +120,72 @@ class AdjacentWindows:
             even,
             _has_corners(first, (loop, *first.loops)),
             target.costs.chains,
+            pair,
         )
+
+    def strides(self, kernel: LoopKernel) -> set[int]:
+        """The distances in memory of neighbouring windows, and of neighbouring elements and weights of a window. If they are
+        constants, one register has the address of a row; otherwise LLVM keeps an address for each of its elements, mostly in
+        memory."""
+        stage = kernel.stages[0]
+        loops = [v for v in kernel.parallel if v.name == self.loop] + list(stage.loops[-self.unrolled :])
+        nodes = walk(*(scalar for s in kernel.stages for scalar in s.scalars))
+        offsets = [node.offset for node in nodes if isinstance(node, Load)]
+        offsets += [write.offset for s in kernel.stages for write in s.writes]
+        found = {coefficient(offset, v) for offset in offsets for v in loops}
+        return {step for step in found if isinstance(step, int)}
+
+    def elements(self, kernel: LoopKernel) -> int:
+        """The elements that windows computed together load in one lane, weights included."""
+        stage = kernel.stages[0]
+        still, moving = split_nodes(stage, next(v for v in kernel.parallel if v.name == self.loop))
+        extents = [v.extent if isinstance(v.extent, int) else 0 for v in stage.loops]
+        outer, inner = extents[: len(extents) - self.unrolled], extents[len(extents) - self.unrolled :]
+        weights = prod(extents) * len(still)
+        if self.pair is not None:
+            outer[-1] += self.pair.shift
+        reached = {
+            (number, tuple(sum(map(mul, step, at)) for step in steps))
+            for number, (_, steps) in enumerate(zip(moving, self.steps, strict=True))
+            for at in indices_of(range(self.count), *map(range, inner))
+        }
+        return weights + prod(outer) * len(reached)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two iterations of a parallel loop `loop`. The window of the second is that of the first, `shift` iterations of the window's
+    last loop that is not unrolled further on. `even`: the loop has an even number of iterations."""
+
+    loop: str
+    shift: int
+    even: bool
+
+    @staticmethod
+    def of(kernel: LoopKernel, lane: LoopVar, neighbours: LoopVar, unrolled: int, target: Target) -> Pair | None:
+        """None if no loop has such windows, or two of them do not pay. neighbours: the loop that `AdjacentWindows` is about."""
+        stage = kernel.stages[0]
+        if len(stage.loops) <= unrolled:
+            return None
+        row, still = stage.loops[-unrolled - 1], split_nodes(stage, neighbours)[0]
+        for loop in reversed(kernel.parallel):
+            if loop in (lane, neighbours) or loop.extent == 1 or any(loop in loop_atoms(n.offset) for n in still):
+                continue
+            shift = _shift(split_nodes(stage, neighbours)[1], loop, row)
+            if shift is not None and pairs_rows(row.extent, shift, target):
+                return Pair(loop.name, shift, isinstance(loop.extent, int) and loop.extent % 2 == 0)
+        return None
+
+
+def _shift(moving: Sequence[Scalar], loop: LoopVar, row: LoopVar) -> int | None:
+    """The iterations of the window's loop `row` that move every node as far as one of the parallel loop does."""
+    dims = [dim for node in moving for dim in _offsets(node)]
+    steps = [(coefficient(dim, loop), coefficient(dim, row)) for dim in dims]
+    if not isinstance(row.extent, int) or not any(step != (0, 0) for step in steps):
+        return None
+    if any(a is None or b is None for a, b in steps):
+        return None
+    return next((n for n in range(1, row.extent) if all(a == product([n, b]) for a, b in steps)), None)
 
 
 _Steps = tuple[tuple[int, ...], ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from burn.codegen.cpu.heuristics.cache_blocking import FIRST_LEVEL
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim
 
@@ -57,6 +58,43 @@ def windows_together(extent: Dim, window: int, target: Target) -> int:
         return 1
     if not isinstance(extent, int):
         return min(most, PICTURES)
+    return _fewest(extent, least, most)
+
+
+def _fewest(extent: int, least: int, most: int) -> int:
+    """The number from `least` to `most` whose multiple from `extent` on is the nearest, the greatest of several."""
     if extent <= most:
         return extent
     return min(range(least, most + 1), key=lambda n: (-(-extent // n) * n, -n))
+
+
+PAIR_REGISTERS = 32
+"""The vector registers from which two rows of windows are computed together. With 16, windows would have half the length, and load
+as many elements as single rows of the full length."""
+
+
+def pairs_rows(taps: int, shift: int, target: Target) -> bool:
+    """True if two rows of windows, `shift` of `taps` rows apart, are computed together: they have half of their rows or more in
+    common."""
+    return target.vector_registers >= PAIR_REGISTERS and not target.small and 2 * shift <= taps
+
+
+def windows_in_pair(extent: Dim, taps: int, target: Target) -> int:
+    """The number of neighbouring windows of each of two rows: registers hold their results, a row of weights of each, and an
+    element."""
+    most = max(2, min(8, (target.vector_registers - 1) // 2 - taps))
+    return _fewest(extent, max(2, most // 2), most) if isinstance(extent, int) else min(most, PICTURES)
+
+
+LEAST_VECTORS = 4
+"""The fewest vectors of an element that are read one after the other: two to four cache lines."""
+
+
+def cached_lanes(extent: int, elements: int, bytes_: int, lanes: int) -> int | None:
+    """The lanes for which windows of so many elements are in the first-level cache while all windows of a row are computed; None
+    for all lanes, `extent`. They are about as many in each part."""
+    most = max(LEAST_VECTORS * lanes, FIRST_LEVEL // max(1, elements * bytes_))
+    if extent <= most:
+        return None
+    alike = -(-extent // -(-extent // most))
+    return -(-alike // lanes) * lanes
