@@ -135,7 +135,7 @@ class Schedule:
             ragged=any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0)),
             rows_outside=order.rows_outside,
             narrow=None if rolls else last_vectors(kernel.column.extent, kernel.width, kernel.width // vectors),
-            skips=skips_padding(kernel, vectors, target),
+            skips=skips_padding(kernel, tile, vectors, target),
         )
 
     @staticmethod
