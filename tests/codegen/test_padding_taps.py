@@ -13,7 +13,7 @@ import burn
 from burn import ops
 from burn.codegen.cpu.heuristics.padding import skips_padding
 from burn.codegen.cpu.target import TARGETS
-from burn.dialect.dims import Expr, LoopVar
+from burn.dialect.dims import Dim, Expr, LoopVar, symbol
 from burn.tensors import Tensor
 from tests.codegen.cpus import FLOAT_TARGETS
 
@@ -98,19 +98,32 @@ def test_no_such_tap_is_multiplied(groups: int, up: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dilation", "depth", "vectors", "rows", "skips"),
+    ("size", "dilation", "depth", "vectors", "rows", "skips"),
     [
-        (12, 64, 2, 8, True),
-        (4, 64, 2, 8, True),
-        (3, 64, 2, 8, False),  # nearer than a tile's rows
-        (3, 64, 2, 6, True),
-        (12, 7, 2, 8, False),  # a test costs as much as the tap
-        (12, 7, 4, 8, True),
+        ((16,), 12, 64, 2, 8, True),
+        ((16,), 4, 64, 2, 8, False),  # no tile lies in four rows of padding
+        ((16,), 4, 64, 2, 4, True),
+        ((16,), 12, 7, 2, 8, False),  # a test costs as much as the tap
+        ((16,), 12, 7, 4, 8, True),
+        ((7, 14), 1, 48, 2, 8, True),  # a row of padding has more pixels than a tile
+        ((7, 7), 1, 48, 2, 8, False),  # and fewer
+        ((112, 112), 1, 8, 2, 8, False),  # few taps read padding alone
+        ((112, 112), 1, 512, 4, 8, True),
+        (("h",), 12, 64, 2, 8, True),
+        (("h",), 3, 64, 2, 8, False),  # nearer than a tile's rows
+        (("h",), 3, 64, 2, 6, True),
     ],
 )
-def test_tests_that_pay(dilation: int, depth: int, vectors: int, rows: int, skips: bool) -> None:
+def test_tests_that_pay(
+    size: tuple[int | str, ...], dilation: int, depth: int, vectors: int, rows: int, skips: bool
+) -> None:
+    """A tap is left out along the first axis of the image; the others have no padding."""
     tap, target = LoopVar("k0", 3), TARGETS["avx2"]
     target = replace(target, costs=target.costs.changed({"tile_rows": rows}))
-    index = Expr.of(LoopVar("i0", 16)) + Expr.of(tap) * dilation - dilation
-    kernel: Any = SimpleNamespace(inner=LoopVar("k1", depth), run=1, fill=None, valid=[(index, 16)], outer=[tap])
-    assert skips_padding(kernel, vectors, target) == skips
+    extents: list[Dim] = [symbol(n) if isinstance(n, str) else n for n in size]
+    loops = [LoopVar(f"i{axis}", n) for axis, n in enumerate(extents)]
+    index = Expr.of(loops[0]) + Expr.of(tap) * dilation - dilation
+    kernel: Any = SimpleNamespace(
+        inner=LoopVar("k1", depth), run=1, fill=None, valid=[(index, extents[0])], rows=loops, outer=[tap]
+    )
+    assert skips_padding(kernel, rows, vectors, target) == skips

@@ -5,12 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from burn.codegen.cpu import loops
+from burn.codegen.cpu.heuristics.preferences import preferences_of
+from burn.codegen.cpu.target import TARGETS
 from burn.compiler import executable
 from burn.dialect import ops
+from burn.dialect.control import Group
 from burn.dialect.dims import Dim, symbol
+from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.kernels.body import LoopKernel
+from burn.kernels.builders import kernels
 from burn.options import Options
+from burn.passes import pipeline
 from burn.runtime.executable import Executable
 from tests.codegen.cpus import FLOAT_TARGETS
 
@@ -25,6 +33,7 @@ WINDOWS: list[tuple[int, Pair, Pair, Pair, Pair, Pair]] = [
     (37, (2, 3), (1, 3), (2, 1), (2, 0), (0, 0)),  # bounds checks by row, not by element
     (7, (3, 4), (2, 2), (1, 2), (0, 3), (1, 2)),  # a step of two in windows and between them
     (1, (1, 9), (1, 1), (1, 1), (0, 4), (0, 4)),
+    (80, (7, 5), (3, 2), (1, 1), (3, 2), (3, 2)),  # two rows have four of seven in common; channels in two parts
 ]
 SIZES: list[Pair] = [(9, 10), (10, 31), (15, 9), (23, 7), (14, 14)]
 
@@ -103,3 +112,53 @@ def test_what_is_not_finite_stays_where_it_is() -> None:
     y, largest, total = run(x)
     for found in (y, largest, total):
         np.testing.assert_array_equal(np.isnan(found), np.broadcast_to(inside, found.shape))
+
+
+def scheduled(channels: int, kernel: int, stride: int, size: int, target: str) -> tuple[loops.Schedule, LoopKernel]:
+    weight = np.zeros((kernel, kernel, 1, channels), np.float32)
+    program = Program.create([("x", TensorType("float32", (1, size, size, channels)))])
+    with program.building("windows"):
+        filter = ops.weight(key=program.weights.add_array(weight, "w"), shape=weight.shape, dtype="float32")
+        around = (kernel // 2,) * 2
+        options = {"strides": (stride,) * 2, "dilations": (1, 1), "low": around, "high": around, "groups": channels}
+        y = ops.conv(program.inputs[0], filter, layout="last", **options)
+    program.finish([("y", y)])
+    with context():
+        pipeline.run(pipeline.parse("fuse,release"), program)
+        (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
+        (call,) = kernels(group, preferences_of(TARGETS[target]))
+    assert isinstance(call.kernel, LoopKernel)
+    return loops.Schedule.of(call.kernel, TARGETS[target]), call.kernel
+
+
+@pytest.mark.parametrize(
+    ("target", "kernel", "stride", "shift"),
+    [
+        ("avx512", 3, 1, 1),
+        ("avx512", 7, 3, 3),
+        ("neon", 5, 2, 2),
+        ("avx512", 3, 2, None),  # one row of three in common
+        ("avx2", 3, 1, None),  # too few registers
+    ],
+)
+def test_two_rows_of_windows_share_loads(target: str, kernel: int, stride: int, shift: int | None) -> None:
+    schedule, _ = scheduled(32, kernel, stride, 28, target)
+    assert schedule.adjacent is not None
+    pair = schedule.adjacent.pair
+    assert (pair and pair.shift) == shift
+    assert schedule.adjacent.count >= 4
+
+
+def test_rows_of_windows_stay_in_the_first_level_cache() -> None:
+    """7x7 windows of 144 channels are 160 KB. Their 16 by 14 elements and 49 weights of 48 channels are 38 KB at most."""
+    whole, _ = scheduled(48, 3, 1, 28, "avx512")
+    assert whole.chunk is None and not whole.row
+    parts, kernel = scheduled(144, 7, 1, 28, "avx512")
+    assert parts.chunk in (48, 64) and parts.row
+    assert parts.adjacent is not None and parts.adjacent.elements(kernel) == 49 + 8 * (parts.adjacent.count + 6)
+
+
+def test_an_address_of_a_row_is_enough() -> None:
+    """The distances of neighbouring pixels and weights remain numbers in the code of a kernel."""
+    schedule, kernel = scheduled(144, 3, 1, 28, "avx512")
+    assert schedule.adjacent is not None and schedule.adjacent.strides(kernel) == {0, 144}

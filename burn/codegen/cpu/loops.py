@@ -291,7 +291,7 @@ class _Printer:
 
     def _windows(self, several: AdjacentWindows, start: Int, stop: Int, row: LoopVar | None = None) -> None:
         """Runs the stages for lanes start..stop, for a group of iterations that compute their windows together, or the
-        remaining ones. row: a loop of which the current iteration and the next are computed."""
+        remaining ones. row: a loop; its current iteration and the next are computed."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         (loop,) = (v for v in kernel.parallel if v.name == several.loop)
         first, extent = code.mul(emitter.bindings[loop], several.count), emitter.dim(loop.extent)

@@ -81,7 +81,7 @@ def row_ranges(plan: AdjacentWindows, loop: LoopVar, stage: Stage) -> dict[LoopV
 
 class Sums:
     """Prints the accumulators of a stage for the iterations from `first` on. inside: all guards are known to hold, or are
-    tested for each row. pair: the loop of the plan's `pair`, of which the current iteration and the next are computed."""
+    tested for each row. pair: the loop of the plan's `pair`; the current iteration of it and the next are computed."""
 
     def __init__(
         self,
@@ -95,7 +95,9 @@ class Sums:
     ) -> None:
         self.plan, self.loop, self.stage, self.first, self.emitter = plan, loop, stage, first, emitter
         self.inside, self.pair = inside, pair
-        self.members: dict[int, dict[LoopVar, Int]] = {0: {}}  # the pair's iterations that a row of the window belongs to
+        self.members: dict[int, dict[LoopVar, Int]] = {
+            0: {}
+        }  # the pair's iterations that a row of the window belongs to
         self.still, self.moving = split_nodes(stage, loop)
         self.rows = row_ranges(plan, loop, stage)
         self.tested = {pair for pairs in self.rows.values() for pair in pairs}
@@ -125,8 +127,8 @@ class Sums:
         return outer.results
 
     def _of_pair(self, pair: LoopVar, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
-        """The accumulators of both iterations of a pair after a loop whose iterations they share: those of the first iteration alone,
-        of both, and of the second alone. The second is as many iterations behind as the plan says."""
+        """The accumulators of a pair after a loop of the window. Its first iterations belong to the first window alone, the next
+        ones to both, and the last ones to the second."""
         code, emitter, plan = self.emitter.code, self.emitter, self.plan.pair
         assert plan is not None
         extent, first = emitter.dim(loops[0].extent), emitter.bindings[pair]

@@ -105,7 +105,10 @@ class AdjacentWindows:
         if pair is None:
             count = windows_together(loop.extent, window, target)
         else:
-            count = windows_in_pair(loop.extent, extents[-1], target)
+            inner = zip(extents[-unrolled:], sliding[-unrolled:], strict=True)
+            count = windows_in_pair(
+                loop.extent, prod(n for n, slides in inner if slides and isinstance(n, int)), target
+            )
         if steps is None or count < 2:  # a loop without iterations has none together
             return None
         even = isinstance(loop.extent, int) and loop.extent % count == 0
@@ -167,12 +170,15 @@ class Pair:
         stage = kernel.stages[0]
         if len(stage.loops) <= unrolled:
             return None
-        row, still = stage.loops[-unrolled - 1], split_nodes(stage, neighbours)[0]
+        row, (still, moving) = stage.loops[-unrolled - 1], split_nodes(stage, neighbours)
+        taps = row.extent
         for loop in reversed(kernel.parallel):
-            if loop in (lane, neighbours) or loop.extent == 1 or any(loop in loop_atoms(n.offset) for n in still):
+            if loop in (lane, neighbours) or loop.extent == 1 or not isinstance(taps, int):
                 continue
-            shift = _shift(split_nodes(stage, neighbours)[1], loop, row)
-            if shift is not None and pairs_rows(row.extent, shift, target):
+            if any(loop in loop_atoms(dim) for node in still for dim in _offsets(node)):
+                continue
+            shift = _shift(moving, loop, row)
+            if shift is not None and pairs_rows(taps, shift, target):
                 return Pair(loop.name, shift, isinstance(loop.extent, int) and loop.extent % 2 == 0)
         return None
 
@@ -180,10 +186,10 @@ class Pair:
 def _shift(moving: Sequence[Scalar], loop: LoopVar, row: LoopVar) -> int | None:
     """The iterations of the window's loop `row` that move every node as far as one of the parallel loop does."""
     dims = [dim for node in moving for dim in _offsets(node)]
-    steps = [(coefficient(dim, loop), coefficient(dim, row)) for dim in dims]
-    if not isinstance(row.extent, int) or not any(step != (0, 0) for step in steps):
-        return None
-    if any(a is None or b is None for a, b in steps):
+    pairs = [(coefficient(dim, loop), coefficient(dim, row)) for dim in dims]
+    steps = [(a, b) for a, b in pairs if a is not None and b is not None]
+    moves = len(steps) == len(pairs) and any(step != (0, 0) for step in steps)
+    if not moves or not isinstance(row.extent, int):
         return None
     return next((n for n in range(1, row.extent) if all(a == product([n, b]) for a, b in steps)), None)
 

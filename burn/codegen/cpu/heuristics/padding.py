@@ -17,8 +17,8 @@ TEST = 3
 
 
 def skips_padding(kernel: Tiled, tile: int, vectors: int, target: Target) -> bool:
-    """True if taps that read only padding are left out. They contribute 0, so padding of another value is read. tile, vectors: the
-    rows of a tile, and the vectors of a row."""
+    """True if taps that read only padding are left out. They contribute 0, so padding of another value is read. tile: the rows of
+    a tile. vectors: those of a row."""
     inner = kernel.inner.extent
     if kernel.fill or (isinstance(inner, int) and inner * kernel.run * vectors < LEAST):
         return False
@@ -37,7 +37,10 @@ def _left_out(index: Dim, extent: Dim, kernel: Tiled, tile: int) -> float | None
         return None
     row, tap = found
     stride, step = coefficient(index, row), coefficient(index, tap)
-    start, below = substitute(index, {row: 0, tap: 0}), product([v.extent for v in kernel.rows[kernel.rows.index(row) + 1 :]])
+    start, below = (
+        substitute(index, {row: 0, tap: 0}),
+        product([v.extent for v in kernel.rows[kernel.rows.index(row) + 1 :]]),
+    )
     numbers = (stride, step, start, below, extent, row.extent, tap.extent)
     if not all(isinstance(n, int) for n in numbers):
         return None

@@ -69,8 +69,8 @@ def _fewest(extent: int, least: int, most: int) -> int:
 
 
 PAIR_REGISTERS = 32
-"""The vector registers from which two rows of windows are computed together. With 16, windows would have half the length, and load
-as many elements as single rows of the full length."""
+"""The vector registers from which two rows of windows are computed together. With 16, half as many neighbours fit, which load as
+many elements as single rows of all neighbours."""
 
 
 def pairs_rows(taps: int, shift: int, target: Target) -> bool:
