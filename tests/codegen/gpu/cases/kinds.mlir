@@ -158,14 +158,19 @@ func.func @main(%x: tensor<?x70xf32, ["n", "70"]>) -> tensor<70x?xf32, ["70", "n
 // CHECK:      v0 = tl.load(b0 + ({{.*}} * x + y), mask=inside_x & inside_y, other=0.0)
 // CHECK:      tl.store(b1 + ({{.*}} * y + x), v1, mask=inside_x & inside_y)
 
-// ----- reduce: columns lie along the block's last axis
+// ----- reduce: columns lie along the block's last axis, their partial results in a row
 func.func @main(%x: tensor<?x48xf32, ["n", "48"]>) -> tensor<48xf32> {
   %0 = "burn.reduce"(%x) {kind = "max", axes = array<i64: 0>, keepdims = false} : (tensor<?x48xf32, ["n", "48"]>) -> tensor<48xf32>
   "burn.return"(%0) : (tensor<48xf32>) -> ()
 }
 // CHECK:      x = tl.program_id(0).to(INT) * ROWS + tl.arange(0, ROWS)[None, :]
-// CHECK:      r0 = (start + tl.arange(0, COLUMNS)[:, None]).to(INT)
-// CHECK:      max0 = tl.reduce(total0, 0, greatest)[None, :]
+// CHECK:      r0 = (tl.arange(0, COLUMNS)[:, None]).to(INT)
+// CHECK:      max0 = tl.reduce(v4, 0, greatest)[None, :]
+// CHECK:      tl.store(b1 + (_8 * i0 + q0), max0, mask=inside)
+// CHECK-LABEL: def kernel1(
+// CHECK:      r0 = (start + tl.arange(0, COLUMNS)[None, :]).to(INT)
+// CHECK:      v0 = tl.load(b1 + (_3 * x + r0)
+// CHECK:      max0 = tl.reduce(total0, 1, greatest)[:, None]
 
 // ----- contraction: a padded convolution of float16 reads zeros outside, found once for a block of channels
 func.func @main(%x: tensor<1x9x9x64xf16>, %w: tensor<3x3x64x64xf16>) -> tensor<1x9x9x64xf16> {
