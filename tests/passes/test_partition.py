@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from burn.dialect import ops
+from burn.dialect.adjoint import gradients
 from burn.dialect.collective import COLLECTIVES
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
-from burn.dialect.types import TensorType, numpy_dtype
+from burn.dialect.types import TensorType, numpy_dtype, type_of
 from burn.errors import CompileError
 from burn.kernels.liveness import Liveness
 from burn.passes import pipeline
 from burn.passes.sharding.grid import Grid
 from tests.fuzz.sharding.devices import run
+from tests.importers.reference import evaluate
 from tests.passes.cases import Case, cases, check, read, text_of
 
 CASES = cases(Path(__file__).parent / "partition")
@@ -137,6 +139,37 @@ def test_extremes_keep_nan(dtype: str, kind: str) -> None:
     for (found,) in run(programs, [[pairs[:1]], [pairs[1:]]]):
         assert found.dtype == numpy_dtype(dtype)
         np.testing.assert_array_equal(found.astype(np.float64), want)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_attention_and_gradients(rate: float) -> None:
+    """Batch entries and heads are divided, unless dropout draws numbers for the whole. The gradient of a mask that broadcasts
+    along the batch is a sum over devices."""
+    types = [
+        TensorType("float32", shape) for shape in ((4, 2, 5, 3), (4, 2, 7, 3), (4, 2, 7, 2), (1, 2, 5, 7), (4, 2, 5, 2))
+    ]
+
+    def make() -> Program:
+        program = Program.create([*zip("qkvmg", types, strict=True), ("key", TensorType("uint32", (2,)))])
+        with context(), program.building():
+            q, k, v, mask, g, key = program.inputs
+            y = ops.attention(q, k, v, mask, None, key if rate else None, scale=0.5, causal=True, rate=rate)
+            found = gradients([y], [g], [q, k, v, mask])
+            y = next(op.results[0] for op in program.block.operations if op.name == "burn.attention_forward")
+        return program.finish([(f"y{i}", x) for i, x in enumerate([y, *found]) if x is not None])
+
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(type_.shape).astype(np.float32) for type_ in types]
+    arrays.append(np.array([3, 5], np.uint32))
+    whole = make()
+    want = evaluate(whole, dict(zip(whole.input_names, arrays, strict=True))).values()
+    programs = of_devices(make, "inputs=data;data;data;-;data;- outputs=data;data;data;data;-")
+    kept = [str(type_of(op.q).shape[0]) for op in programs[0].block.operations if op.name.startswith("burn.attention")]
+    assert kept == ["4" if rate else "2"] * 2
+    given = [[x[rank * 2 :][:2] if n in (0, 1, 2, 4) else x for n, x in enumerate(arrays)] for rank in range(2)]
+    for rank, found in enumerate(run(programs, given)):
+        for n, (a, b) in enumerate(zip(found, want, strict=True)):
+            np.testing.assert_allclose(a, b[rank * 2 :][:2] if n < 4 else b, rtol=1e-5, atol=1e-5)
 
 
 def test_groups() -> None:

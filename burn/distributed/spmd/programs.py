@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from burn.dialect.attention_gradient import MASK_GRADIENT
 from burn.dialect.collective import COLLECTIVES
 from burn.dialect.dims import Dim, Expr, Symbol
 from burn.dialect.mlir import context
@@ -24,8 +25,8 @@ from burn.passes.partition import shardings_text
 from burn.passes.sharding.grid import Grid
 from burn.passes.sizes import replace_sizes
 
-KEPT = "attention+attention_forward+attention_backward+windows"
-"""Composites with kernels of their own, which have rules in the pass."""
+KEPT = f"attention+attention_forward+attention_backward+{MASK_GRADIENT}+windows"
+"""Composites with kernels of their own, and features of these (`Op.kernel_features`), which have rules in the pass."""
 
 BEFORE = f"lower_complex,simplify{{absorb=false}},recognise,decompose{{keep={KEPT}}},simplify"
 """Ops are primitive before they are divided."""

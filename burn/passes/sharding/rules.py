@@ -174,8 +174,11 @@ def _conv(op: Op) -> Factors:
 
 
 @factors_for("attention", "attention_forward", "attention_backward")
-def _attention(op: Op) -> Factors:
-    """Batch entries and heads. Neighbouring query heads share a key head, so blocks of heads stay together."""
+def _attention(op: Op) -> Factors | None:
+    """Batch entries and heads. Neighbouring query heads share a key head, so blocks of heads stay together. Dropout has no rule:
+    a block would draw other numbers than the whole."""
+    if op.key is not None:
+        return None
     new, q = New(), type_of(op.q).shape
     batch, keys = new(q[0]), type_of(op.k).shape[1]
     heads = new(gcd(q[1], keys)) if isinstance(q[1], int) and isinstance(keys, int) else None
