@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burn.caching import executable_of, is_cached
-from burn.errors import BurnError, ModelError, Problem, TypeMismatch
+from burn.errors import BurnError, CompileError, ModelError, Problem, TypeMismatch
 from burn.options import FULL, Options
 from burn.runtime import Executable, _native, model_identity, package, signing
 from burn.runtime.budget import Limits, limited
@@ -260,6 +260,7 @@ def read_program(path: Path, dims: Given | None = None) -> Program:
         return import_onnx(path, dims=dims)
     from burn.dialect.text import missing_weights, parse_text
     from burn.importers.weights import safetensors
+    from burn.passes.verify import Verify
 
     if dims:
         raise ModelError(f"{path}: sizes cannot be given for a program in text form", ["they are written in it"])
@@ -274,6 +275,10 @@ def read_program(path: Path, dims: Given | None = None) -> Program:
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         names = ", ".join(f"'{name}'" for name in missing[:_SHOWN]) + more
         raise ModelError(f"{path} has no weights", [f"it takes {names} from {beside}, {where}"])
+    try:
+        Verify().run(program)
+    except CompileError as error:
+        raise ModelError(f"{path} is malformed", error.problems) from None
     return program
 
 

@@ -197,6 +197,18 @@ def test_a_program_in_text_form(tmp_path: Path) -> None:
         burn.load(tmp_path / "p.mlir")
 
 
+def test_a_text_whose_types_do_not_fit_is_refused(tmp_path: Path) -> None:
+    """Kernels would write behind the end of a buffer."""
+    (tmp_path / "p.mlir").write_text(
+        """func.func @main(%x: tensor<4xf32>) -> tensor<5xf32> {
+          %0 = "burn.exp"(%x) : (tensor<4xf32>) -> tensor<5xf32>
+          "burn.return"(%0) : (tensor<5xf32>) -> ()
+        }"""
+    )
+    with pytest.raises(ModelError, match=r"p\.mlir is malformed[^$]*float32\[5\], but its operands give float32\[4\]"):
+        burn.load(tmp_path / "p.mlir", cache=False)
+
+
 def test_errors(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot read"):
         burn.load(tmp_path / "absent.onnx")

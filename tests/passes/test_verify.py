@@ -7,7 +7,8 @@ import pytest
 
 from burn.dialect.text import parse_text
 from burn.dialect.weights import array_weight
-from burn.errors import CompileError
+from burn.errors import CompileError, TypeMismatch
+from burn.passes import pipeline
 from burn.passes.verify import Verify
 
 X = 'tensor<?xf32, ["n"]>'
@@ -89,3 +90,33 @@ def test_weight_of_another_type() -> None:
 
 def test_all_problems_at_once() -> None:
     assert len(problems(FULL.format("k"), f'%0 = "burn.exp"(%x) : ({X}) -> tensor<4xf32>')) >= 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("", ""), ""),
+        (("mish", "nothing"), "there is no op 'nothing'"),
+        (("mish", "attention"), "burn.attention has 8 attributes, not 0"),
+        (("settings = []", 'settings = ["1 : i64"]'), "burn.mish has 0 attributes, not 1"),
+        (("counts = array<i64: 1>", "counts = array<i64: 2>"), r"[2] operands do not fit burn.mish"),
+        (("counts = array<i64: 1>", "counts = array<i64: 1, 0>"), r"[1, 0] operands do not fit burn.mish"),
+        (("seeds = array<i64: 0>", "seeds = array<i64>"), "2 values are not 1 operands and the cotangents []"),
+        (("wanted = array<i64: 0>", "wanted = array<i64: 1>"), "[1] are not all indices of 1 operands"),
+    ],
+)
+def test_cotangents_of_an_op(change: tuple[str, str], words: str) -> None:
+    """The attributes of `burn.vjp` name another op's operands and attributes."""
+    attributes = 'of = "mish", settings = [], counts = array<i64: 1>, seeds = array<i64: 0>, wanted = array<i64: 0>'
+    line = f'%0 = "burn.vjp"(%x, %x) {{{attributes}}} : ({X}, {X}) -> {X}'.replace(*change)
+    if words:
+        assert words in " ".join(problems(line))
+    else:
+        Verify().run(parse_text(text(line)))
+
+
+def test_a_setting_of_another_type_is_named() -> None:
+    settings = 'settings = ["\\"a\\""], counts = array<i64: 1>, seeds = array<i64: 0>, wanted = array<i64: 0>'
+    program = parse_text(text(f'%0 = "burn.vjp"(%x, %x) {{of = "softmax", {settings}}} : ({X}, {X}) -> {X}'))
+    with pytest.raises(TypeMismatch, match=r"is not a value of axis of burn\.softmax"):
+        pipeline.run(pipeline.parse("decompose"), program)

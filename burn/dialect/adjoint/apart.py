@@ -9,7 +9,7 @@ cotangents are recorded as one op, `burn.vjp`, itself a composite.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from burn.dialect import ops
@@ -116,6 +116,10 @@ def _written(cls: type[Op], attrs: dict[str, Any]) -> tuple[str, ...]:
         return tuple("" if attrs[k] is None else str(a.codec.encode(attrs[k])) for k, a in cls.ATTRS.items())
 
 
+_GROUPS: dict[str, Container[int]] = {"single": (1,), "optional": (0, 1), "variadic": range(1 << 31)}
+"""The numbers of operands that a group of each kind may have."""
+
+
 class Vjp(Op, name="vjp"):
     """The cotangents of the operands `wanted` of a composite `of`. The first values are its operands (`counts` of each
     group), the last are the cotangents of its results `seeds`. `settings` are the composite's attributes, as text. A
@@ -129,7 +133,27 @@ class Vjp(Op, name="vjp"):
     wanted: tuple[int, ...]
 
     @classmethod
-    def infer(cls, values: list[TensorType], of: str, wanted: tuple[int, ...], **rest: Any) -> list[TensorType]:
+    def infer(
+        cls,
+        values: list[TensorType],
+        of: str,
+        settings: tuple[str, ...],
+        counts: tuple[int, ...],
+        seeds: tuple[int, ...],
+        wanted: tuple[int, ...],
+    ) -> list[TensorType]:
+        made = REGISTRY.get(of)
+        if made is None:
+            cls.fail(f"there is no op {of!r}", "of")
+        if len(settings) != len(made.ATTRS):  # text of another version may have more or fewer
+            cls.fail(f"burn.{of} has {len(made.ATTRS)} attributes, not {len(settings)}", "settings")
+        limits = [_GROUPS[kind] for _, kind in made.OPERANDS]
+        if len(counts) != len(limits) or any(n not in allowed for n, allowed in zip(counts, limits, strict=True)):
+            cls.fail(f"{list(counts)} operands do not fit burn.{of}", "counts")
+        if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds) or sum(counts) + len(seeds) != len(values):
+            cls.fail(f"{len(values)} values are not {sum(counts)} operands and the cotangents {list(seeds)}", "seeds")
+        if any(i not in range(sum(counts)) for i in wanted):
+            cls.fail(f"{list(wanted)} are not all indices of {sum(counts)} operands", "wanted")
         return [values[i] for i in wanted]
 
     @classmethod
@@ -146,10 +170,7 @@ class Vjp(Op, name="vjp"):
 
         values = _distinct(values)
         made = REGISTRY[of]
-        attrs = {
-            k: a.codec.decode(ir.Attribute.parse(text)) if text else None
-            for (k, a), text in zip(made.ATTRS.items(), settings, strict=True)
-        }
+        attrs = {k: cls._setting(of, k, text) for k, text in zip(made.ATTRS, settings, strict=True)}
         operands: list[Any] = []
         start = 0
         for (_, kind), count in zip(made.OPERANDS, counts, strict=True):
@@ -167,6 +188,15 @@ class Vjp(Op, name="vjp"):
             parts = as_list(decompose(*operands, **attrs))
             results = gradients(parts, [*cotangents, *[None] * (len(parts) - len(cotangents))], asked)
         return [_or_zero(g, values[i]) for g, i in zip(results, wanted, strict=True)]
+
+    @classmethod
+    def _setting(cls, of: str, name: str, text: str) -> Any:
+        """The composite's attribute that `_written` wrote. Raises TypeMismatch."""
+        attribute = REGISTRY[of].ATTRS[name]
+        try:
+            return attribute.codec.decode(ir.Attribute.parse(text)) if text else None
+        except (ValueError, TypeError, ir.MLIRError):
+            cls.fail(f"{text} is not a value of {name} of burn.{of}, of type {attribute.annotation}", "settings")
 
 
 def _distinct(values: Sequence[ir.Value]) -> list[ir.Value]:
