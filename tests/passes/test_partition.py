@@ -145,9 +145,8 @@ def test_extremes_keep_nan(dtype: str, kind: str) -> None:
 def test_attention_and_gradients(rate: float) -> None:
     """Batch entries and heads are divided, unless dropout draws numbers for the whole. The gradient of a mask that broadcasts
     along the batch is a sum over devices."""
-    types = [
-        TensorType("float32", shape) for shape in ((4, 2, 5, 3), (4, 2, 7, 3), (4, 2, 7, 2), (1, 2, 5, 7), (4, 2, 5, 2))
-    ]
+    shapes = [(4, 2, 5, 3), (4, 2, 7, 3), (4, 2, 7, 2), (1, 2, 5, 7), (4, 2, 5, 2)]
+    types = [TensorType("float32", shape) for shape in shapes]
 
     def make() -> Program:
         program = Program.create([*zip("qkvmg", types, strict=True), ("key", TensorType("uint32", (2,)))])
@@ -159,7 +158,7 @@ def test_attention_and_gradients(rate: float) -> None:
         return program.finish([(f"y{i}", x) for i, x in enumerate([y, *found]) if x is not None])
 
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(type_.shape).astype(np.float32) for type_ in types]
+    arrays: list[np.ndarray] = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
     arrays.append(np.array([3, 5], np.uint32))
     whole = make()
     want = evaluate(whole, dict(zip(whole.input_names, arrays, strict=True))).values()
