@@ -53,10 +53,6 @@ SMALL_MOVE = 0.5
 for each element that one of 6 points has, and its results are counted twice (`Winograd._pays`)."""
 
 
-AXIS_MOVE = 0.5
-"""The same for tiles along one axis."""
-
-
 @register
 @dataclass(frozen=True)
 class Winograd:
@@ -181,18 +177,18 @@ class Winograd:
             return max(matmuls, self.constant * taps) + moved, plain
         return matmuls + moved + 2 * self.element * taps, plain
 
-    def _moved(self, pixels: int, results: int, dtype: str, narrow_move: float = SMALL_MOVE) -> float:
+    def _moved(self, pixels: int, results: int, dtype: str) -> float:
         """The cost of writing and reading so many elements in the domain."""
         if dtype != "bfloat16":
             elements = pixels + results
             return 2 * (self.cached if 4 * elements <= self.cache else self.element) * elements
         # pairs of bfloat16 are multiplied in the time of a float32, and pixels move in pairs too, but not results
         elements = pixels + 2 * results
-        return 2 * (self.cached if 2 * elements <= self.cache else self.element) * elements * narrow_move
+        return 2 * (self.cached if 2 * elements <= self.cache else self.element) * elements * SMALL_MOVE
 
     def _axis_cost(self, tiles: AxisTiles) -> float:
         multiplications, pixels, results, taps = tiles.work(_images(tiles.op))
-        return max(multiplications, self.constant * taps) + self._moved(pixels, results, "bfloat16", AXIS_MOVE)
+        return max(multiplications, self.constant * taps) + self._moved(pixels, results, "bfloat16")
 
 
 def _images(op: Op) -> int:

@@ -6,8 +6,8 @@
  * With guards on, each input, constant, output, planned buffer and scratch memory of a program on the CPU is such a block. Payloads at the
  * end are aligned to their elements alone. Only the Python binding has guards (BURN_GUARDS).
  *
- * A device has no such pages. Its planned buffers share no memory, and have known bytes behind them. The host looks at these after
- * each launch.
+ * A device has no such pages. Its planned buffers share no memory, and have known bytes behind them. The host compares these after
+ * each launch. Outputs and scratch memory of a device have none.
  */
 #ifndef BURN_GUARDED_H
 #define BURN_GUARDED_H
@@ -29,9 +29,9 @@ void *burn_guarded_for_run(burn_run *run, int64_t bytes);
 void burn_guarded_run_end(burn_run *run);
 /* Gives each planned buffer a block. Offsets are from the result. NULL: the run has failed. */
 void *burn_guarded_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *offsets);
-/* The same on a device, in one block of so many bytes: BURN_OK or BURN_NEGATIVE_SIZE. */
+/* The same on a device, in one block of so many bytes: BURN_OK, BURN_NEGATIVE_SIZE or BURN_OUT_OF_MEMORY. */
 burn_plan_result burn_guarded_device_plan(const int64_t *sizes, int64_t count, int64_t *offsets);
-/* Writes the bytes behind buffers, before a run's first launch. */
+/* Writes the bytes behind planned buffers, before a run's first launch. */
 void burn_guarded_device_begin(burn_run *run);
 /* Fails the run if a launch wrote behind a planned buffer. */
 void burn_guarded_device_look(burn_run *run, const char *kernel);
