@@ -33,34 +33,53 @@ class _Padded(NamedTuple):
 
 def joined(parts: Sequence[Value]) -> list[Value]:
     """Values with the same sum as `parts`, all of one type. Parts that tile an axis become one value, in place of the first of
-    them; the others keep their order."""
-    padded = {number: each for number, part in enumerate(parts) if (each := _padding(part)) is not None}
-    for axis in range(type_of(parts[0]).rank):
-        for low, high in dict.fromkeys(each.across(axis) for each in padded.values()):
-            alike = {n: each for n, each in padded.items() if each.across(axis) == (low, high)}
-            row = _tiles(alike, axis, type_of(parts[0]).shape[axis])
-            if len(row) < 2:
-                continue
-            whole = ops.concat([alike[number].x for number in row], axis=axis)
-            if any(d != 0 for d in (*low, *high)):
-                whole = ops.pad(whole, number_like(0.0, whole), low=low, high=high)
-            first = min(row)
-            rest = [(number, part) for number, part in enumerate(parts) if number == first or number not in row]
-            return joined([whole if number == first else part for number, part in rest])
-    return list(parts)
+    them; the others keep their order. The time is linear in the number of parts: programs unroll loops over slices."""
+    left = dict(enumerate(parts))
+    padded = {number: each for number, part in left.items() if (each := _padding(part)) is not None}
+    shape = type_of(parts[0]).shape
+    changed = True
+    while changed and len(padded) > 1:
+        changed = False
+        for axis, length in enumerate(shape):
+            alike: dict[object, dict[int, _Padded]] = {}
+            for number, each in padded.items():
+                alike.setdefault(each.across(axis), {})[number] = each
+            for group in alike.values():
+                for row in _tilings(group, axis, length):
+                    changed = True
+                    first = min(row)
+                    left[first] = _concat([group[number] for number in row], axis)
+                    for number in row:
+                        del padded[number]
+                        if number != first:
+                            del left[number]
+                    if (whole := _padding(left[first])) is not None:
+                        padded[first] = whole
+    return list(left.values())
 
 
-def _tiles(padded: dict[int, _Padded], axis: int, length: Dim) -> list[int]:
-    """The keys of tensors that lie one behind the other and fill the axis; none if there are no such."""
-    starts: dict[Dim, int] = {}
-    for number, each in padded.items():
-        starts.setdefault(each.low[axis], number)
-    row: list[int] = []
-    end: Dim = 0
-    while end != length and end in starts:
-        row.append(starts.pop(end))
-        end = end + type_of(padded[row[-1]].x).shape[axis]
-    return row if end == length else []
+def _concat(row: Sequence[_Padded], axis: int) -> Value:
+    """Tensors that fill an axis, as one value with their zeros along the other axes."""
+    whole = ops.concat([each.x for each in row], axis=axis)
+    low, high = row[0].across(axis)
+    return ops.pad(whole, number_like(0.0, whole), low=low, high=high) if any(d != 0 for d in (*low, *high)) else whole
+
+
+def _tilings(padded: dict[int, _Padded], axis: int, length: Dim) -> list[list[int]]:
+    """The keys of tensors that lie one behind the other and fill the axis, in rows of two or more. No key is in two rows."""
+    starts: dict[Dim, list[int]] = {}
+    for number, each in reversed(padded.items()):
+        starts.setdefault(each.low[axis], []).append(number)
+    rows: list[list[int]] = []
+    while starts.get(0):
+        row = [starts[0].pop()]
+        end: Dim = type_of(padded[row[0]].x).shape[axis]
+        while end != length and starts.get(end):
+            row.append(starts[end].pop())
+            end = end + type_of(padded[row[-1]].x).shape[axis]
+        if end == length and len(row) > 1:
+            rows.append(row)
+    return rows
 
 
 def _padding(value: Value) -> _Padded | None:
