@@ -42,3 +42,18 @@ def test_scales(rows: bool, tmp_path: Path) -> None:
     if layer.bias is not None:
         want = want + layer.bias.double()
     np.testing.assert_allclose(np.asarray(got, np.float64), want.detach().numpy(), rtol=1e-2, atol=1e-2)
+
+
+def test_a_scale_of_the_result_is_not_ignored(tmp_path: Path) -> None:
+    """torch applies it to results of 8-bit floats alone."""
+
+    class Scaled(torch.nn.Module):
+        def forward(self, a: Any, b: Any, scale: Any) -> Any:
+            a, b = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn)
+            return torch._scaled_mm(a, b.t(), scale, scale, scale_result=scale, out_dtype=torch.float8_e4m3fn)
+
+    path = tmp_path / "scaled.pt2"
+    given = (torch.randn(16, 32), torch.randn(16, 32), torch.tensor(0.5))
+    torch.export.save(torch.export.export(Scaled(), given), path)
+    with pytest.raises(burn.BurnError, match="scale_result"):
+        burn.load(path, cache=False)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.dialect.compose import along, convert, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
@@ -53,6 +54,10 @@ def scaled_mm(
     for scale, whole in ((scale_a, (rows, 1)), (scale_b, (1, columns))):
         if type_of(scale).elements != 1 and type_of(scale).shape != whole:
             node.fail(f"scales of blocks, {type_of(scale)}, are not supported: only those of tensors, rows and columns")
+    if scale_result is not None and node.result_type().dtype in FLOAT_NUMBERS:  # torch ignores it for other results
+        node.fail(
+            "scale_result is not supported for results of 8-bit floats: torch divides on CPUs and multiplies on GPUs"
+        )
     total = ops.dot_general(a, b, lhs_contract=(1,), rhs_contract=(0,), dtype="float32")
     for scale in (scale_a, scale_b):
         total = ops.mul(total, reshape(scale, (1, 1)) if type_of(scale).elements == 1 else scale)
