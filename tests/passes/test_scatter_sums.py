@@ -14,6 +14,7 @@ import pytest
 import burn
 from burn.compiler import executable
 from burn.dialect.text import to_text
+from burn.passes.algebra import scatter
 from burn.passes.simplify import Simplify
 from burn.tracing.trace import trace
 
@@ -71,3 +72,20 @@ def test_sums(seed: int) -> None:
     updates = np.random.default_rng(seed).integers(-50, 50, shape).astype(dtype)
     got = np.asarray(executable(program)(updates))
     np.testing.assert_array_equal(got.astype("f8"), drawn.expected(updates))
+
+
+def test_many_updates_of_an_element_stay_a_scatter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No views are built only to be dropped."""
+
+    def scatter_sum(updates: Any) -> Any:
+        indices = burn.ops.iota(shape=(50, 400), axis=0) + burn.ops.iota(shape=(50, 400), axis=1)
+        x = burn.ops.full(shape=(449,), dtype="float32")
+        return burn.ops.scatter_nd(x, indices.reshape((50, 400, 1)), updates, reduction="add")
+
+    built: list[int] = []
+    sliced = scatter._sliced
+    monkeypatch.setattr(scatter, "_sliced", lambda x, axis, *at: (built.append(axis), sliced(x, axis, *at))[1])
+    program = trace(scatter_sum, {"updates": "float32[50, 400]"})
+    Simplify().run(program)
+    assert "burn.scatter_nd" in to_text(program)
+    assert not built

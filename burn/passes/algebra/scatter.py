@@ -116,10 +116,14 @@ class _Spread:
             groups.append([row[i] for i in mine])
         terms = [_Term(transpose(self.updates, (*order, *range(count, rank))), ())]
         for axis, (moves, start, extent) in enumerate(zip(groups, self.first, self.extents, strict=True)):
-            terms = [part for term in terms for part in term.merged(axis, moves)]
-            terms = [term.placed(axis, start, extent) for term in terms]
-            if len(terms) > MOST_TERMS:
+            found: list[_Term] = []
+            for term in terms:
+                if (parts := term.merged(axis, moves)) is None:
+                    return None
+                found += [part.placed(axis, start, extent) for part in parts]
+            if len(found) > MOST_TERMS:
                 return None
+            terms = found
         return [term.value for term in terms]
 
     def _without_repeats(self) -> None:
@@ -160,13 +164,16 @@ class _Term:
     value: ir.Value
     taken: tuple[int, ...]
 
-    def merged(self, axis: int, moves: Sequence[int]) -> list[_Term]:
-        """Candidates along axes from `axis` on, in order of falling steps, become one axis of targets."""
+    def merged(self, axis: int, moves: Sequence[int]) -> list[_Term] | None:
+        """Candidates along axes from `axis` on, in order of falling steps, become one axis of targets. None, before any is built,
+        if these are more than MOST_TERMS."""
         if not moves:
             shape = type_of(self.value).shape
             return [_Term(reshape(self.value, (*shape[:axis], 1, *shape[axis:])), (0,))]
         inner = [self.spaced(axis + len(moves) - 1, moves[-1])]
         for number in reversed(range(len(moves) - 1)):
+            if sum(len(term.parts(moves[number])) for term in inner) > MOST_TERMS:
+                return None
             inner = [part for term in inner for part in term.overlapped(axis + number, moves[number])]
         return inner
 
@@ -177,13 +184,17 @@ class _Term:
         gaps = tuple(step - 1 if i == axis else 0 for i in range(type_of(self.value).rank))
         return _Term(_padded(self.value, axis, interior=gaps), tuple(range(0, size * step, step)))
 
+    def parts(self, step: int) -> list[int]:
+        """The numbers of those parts of `step` elements that have updates."""
+        return sorted({t // step for t in self.taken})
+
     def overlapped(self, axis: int, step: int) -> list[_Term]:
         """Rows along axis + 1, each `step` after the one before it, as sums of tensors in which none overlap: parts of `step`
         elements of every row."""
         shape = type_of(self.value).shape
         count, width = shape[axis], shape[axis + 1]
         assert isinstance(count, int) and isinstance(width, int)
-        parts = sorted({t // step for t in self.taken})
+        parts = self.parts(step)
         found = []
         for number in parts:
             size = min(step, width - number * step)
