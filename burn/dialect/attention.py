@@ -89,6 +89,11 @@ DROPOUT = "attention_dropout"
 DEEPEST = 256
 """The most features of a head that backward kernels support."""
 
+DEEP = "attention_deep_heads"
+"""The feature of an attention whose heads have more than `SHALLOW` features: attention over the channels of an image."""
+
+SHALLOW = 512
+
 TYPES = ("float16", "bfloat16", "float32")
 """The element types of the backward kernels."""
 
@@ -101,9 +106,11 @@ def has_kernels(q: TensorType, v: TensorType, precision: str | None) -> bool:
 
 def features(op: Op) -> tuple[str, ...]:
     """The features of an attention, or of its forward or backward op."""
-    if op.key is None:
-        return ()
-    return (DROPOUT if has_kernels(type_of(op.q), type_of(op.v), op.precision) else f"{DROPOUT}_of_other_heads",)
+    q, v = type_of(op.q), type_of(op.v)
+    found = [DEEP] if any(isinstance(d, int) and d > SHALLOW for d in (q.shape[3], v.shape[3])) else []
+    if op.key is not None:
+        found.append(DROPOUT if has_kernels(q, v, op.precision) else f"{DROPOUT}_of_other_heads")
+    return tuple(found)
 
 
 def result_type(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from burn.codegen.cpu.heuristics import winograd
 from burn.codegen.cpu.target import Target
 from burn.codegen.pipeline import Pipeline, pipeline
+from burn.dialect.attention import DEEP
 
-GRADIENTS = ("attention_forward", "attention_backward")
-"""Composites with CPU kernels, besides those of every device."""
+GRADIENTS = ("attention_forward", "attention_backward", DEEP)
+"""Composites with CPU kernels, besides those of every device, and a feature of attention."""
 
 TREES = ("tree_leaves",)
 """Composites that the runtime's library computes. Programs that must be small run without it."""

@@ -19,6 +19,7 @@ import struct
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from burn.codegen.triton.abilities import SHARED_MEMORY
 from burn.codegen.triton.sources import Machine, Source
 from burn.codegen.triton.staging import ALIGNMENT
 
@@ -55,17 +56,24 @@ def _compiled(source: Source, machine: Machine) -> Image:
     constants |= {(names.index(name),): value for name, value in source.named}
     attributes = {(number,): [["tt.divisibility", of]] for number, of in source.multiples}
     target = GPUTarget(machine.kind, machine.architecture, machine.warp)
-    options = {"num_warps": source.warps, "num_stages": source.stages}
+    options = {"num_warps": source.warps}
     if source.registers:
         options["maxnreg"] = source.registers
     make = GluonASTSource if function.is_gluon() else ASTSource
-    made = triton.compile(make(function, signature, constants, attributes), target=target, options=options)
+    least, most = source.stages if function.is_gluon() else min(source.stages, 1), SHARED_MEMORY.get(machine.name, 0)
+    for stages in range(source.stages, least - 1, -1):
+        options["num_stages"] = stages
+        made = triton.compile(make(function, signature, constants, attributes), target=target, options=options)
+        shared = made.metadata.shared
+        if source.shared:
+            shared = -(-shared // ALIGNMENT) * ALIGNMENT + source.shared
+        if not most or shared <= most:  # fewer blocks in flight take less
+            break
+    else:
+        raise ValueError(f"the kernel needs {shared} bytes of shared memory, and a block of {machine.name} gets {most}")
     facts = made.metadata
     if (wanted := getattr(facts, "global_scratch_size", 0)) > source.scratch:
         raise ValueError(f"the kernel needs {wanted} bytes of scratch memory instead of {source.scratch}")
-    shared = facts.shared
-    if source.shared:
-        shared = -(-shared // ALIGNMENT) * ALIGNMENT + source.shared
     return facts.name, bytes(made.asm[machine.code]), shared, facts.num_warps * machine.warp
 
 

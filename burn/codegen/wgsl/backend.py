@@ -14,12 +14,13 @@ from burn.codegen.wgsl import software
 from burn.codegen.wgsl.heuristics import FIRST, GPU, PREFERENCES
 from burn.codegen.wgsl.limits import ARCHITECTURE, SOFTWARE
 from burn.codegen.wgsl.printer import WGSLPrinter
+from burn.dialect.attention import DEEP
 from burn.kernels.preferences import Preferences
 
 if TYPE_CHECKING:
     from burn.options import Options
 
-PIPELINE = pipeline(composites=("attention_forward", "attention_backward"), first=FIRST)
+PIPELINE = pipeline(composites=("attention_forward", "attention_backward", DEEP), first=FIRST)
 """Nothing is packed: matmul kernels read both operands in place."""
 
 

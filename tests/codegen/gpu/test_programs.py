@@ -305,3 +305,13 @@ def test_guard(gpu: SimulatedGPU, behind: int | None) -> None:
             made(x)
     for _ in range(3):
         np.testing.assert_allclose(made(x), np.asarray(burn.compile(function, (x,))(x)), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("depth", "columns"), [(600, 600), (16, 513), (512, 16)])
+def test_attention_over_channels(gpu: SimulatedGPU, depth: int, columns: int) -> None:
+    """Blocks of deep heads would not fit the shared memory: such attention is two matmuls and a softmax."""
+    draws = np.random.default_rng(depth)
+    q, k, v = (draws.standard_normal((1, 2, 5, d)).astype(np.float32) for d in (depth, depth, columns))
+    made = both(lambda q, k, v: ops.attention(q, k, v, scale=0.04), q, k, v, tolerance=1e-4)
+    kinds = {kernel.kind for kernel in made.artefact.kernels}
+    assert ("attention" in kinds) == (max(depth, columns) <= 512)

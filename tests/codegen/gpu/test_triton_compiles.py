@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from burn.codegen.triton import images, workers
-from burn.codegen.triton.abilities import Abilities
+from burn.codegen.triton.abilities import SHARED_MEMORY, Abilities
 from burn.codegen.triton.images import Machine, Source
+from burn.dialect.text import parse_text
 from burn.errors import CompileError
 from tests.codegen.gpu.sources import HOPPER, sources_of
 from tests.passes.cases import Case, cases, read
@@ -220,3 +221,29 @@ def test_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ended.process.stdin.close()
     assert ended.process.wait(timeout=60) == 0
     assert not Path(ended.folder).exists()
+
+
+ATTENTION = """
+func.func @main(%q: tensor<1x2x300x128xf16>, %k: tensor<1x2x300x128xf16>, %v: tensor<1x2x300x128xf16>)
+    -> tensor<1x2x300x128xf16> {
+  %0 = "burn.attention"(%q, %k, %v) {scale = 1.0 : f64, segments = array<i64: 1, 1, 1, 0, 0, 0>} : (tensor<1x2x300x128xf16>,
+    tensor<1x2x300x128xf16>, tensor<1x2x300x128xf16>) -> tensor<1x2x300x128xf16>
+  "burn.return"(%0) : (tensor<1x2x300x128xf16>) -> ()
+}
+"""
+
+
+@pytest.mark.parametrize("number", [80, 86])
+def test_kernels_fit_the_shared_memory(number: int) -> None:
+    """With fewer blocks in flight where the usual ones take more than the architecture has."""
+    machine = Machine("cuda", number, 32)
+    sources = sources_of(parse_text(ATTENTION), Abilities.of("cuda", machine.name))
+    (image,) = images.compile_all(sources, machine)
+    assert image.shared <= SHARED_MEMORY[machine.name]
+
+
+def test_a_kernel_that_cannot_fit_the_shared_memory_is_no_program() -> None:
+    (source,) = sources_of(parse_text(ATTENTION), Abilities.of("cuda", "sm_86"))
+    wide = replace(source, shared=100 << 10)
+    with pytest.raises(CompileError, match=r"bytes of shared memory, and a block of sm_86 gets 101376"):
+        images.compile_all([wide], Machine("cuda", 86, 32))
