@@ -2,9 +2,9 @@
 
 // ----- attention is stored as the next matmul reads it, and its gradient reads that
 func.func @main(%q: tensor<2x3x64x32xf16>, %g: tensor<2x3x64x32xf16>) -> (tensor<2x64x3x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>) {
-  %0:2 = "burn.attention_forward"(%q, %q, %q) {segments = array<i64: 1, 1, 1, 0, 0>, scale = 5.0e-01 : f64} : (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>) -> (tensor<2x3x64x32xf16>, tensor<2x3x64xf32>)
+  %0:2 = "burn.attention_forward"(%q, %q, %q) {segments = array<i64: 1, 1, 1, 0, 0, 0>, scale = 5.0e-01 : f64} : (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>) -> (tensor<2x3x64x32xf16>, tensor<2x3x64xf32>)
   %1 = "burn.transpose"(%0#0) {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x3x64x32xf16>) -> tensor<2x64x3x32xf16>
-  %2:3 = "burn.attention_backward"(%q, %q, %q, %0#0, %0#1, %g) {segments = array<i64: 1, 1, 1, 0, 0, 1, 1, 1>, scale = 5.0e-01 : f64} : (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64xf32>, tensor<2x3x64x32xf16>) -> (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>)
+  %2:3 = "burn.attention_backward"(%q, %q, %q, %0#0, %0#1, %g) {segments = array<i64: 1, 1, 1, 0, 0, 0, 1, 1, 1>, scale = 5.0e-01 : f64} : (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64xf32>, tensor<2x3x64x32xf16>) -> (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>)
   "burn.return"(%1, %2#0, %2#1, %2#2) : (tensor<2x64x3x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>) -> ()
 }
 // CHECK: burn.group
@@ -21,9 +21,9 @@ func.func @main(%q: tensor<2x3x64x32xf16>, %g: tensor<2x3x64x32xf16>) -> (tensor
 
 // ----- a third reader keeps the copy
 func.func @main(%q: tensor<2x3x64x32xf16>, %g: tensor<2x3x64x32xf16>) -> (tensor<2x64x3x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>) {
-  %0:2 = "burn.attention_forward"(%q, %q, %q) {segments = array<i64: 1, 1, 1, 0, 0>, scale = 5.0e-01 : f64} : (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>) -> (tensor<2x3x64x32xf16>, tensor<2x3x64xf32>)
+  %0:2 = "burn.attention_forward"(%q, %q, %q) {segments = array<i64: 1, 1, 1, 0, 0, 0>, scale = 5.0e-01 : f64} : (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>) -> (tensor<2x3x64x32xf16>, tensor<2x3x64xf32>)
   %1 = "burn.transpose"(%0#0) {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x3x64x32xf16>) -> tensor<2x64x3x32xf16>
-  %2:3 = "burn.attention_backward"(%q, %q, %q, %0#0, %0#1, %g) {segments = array<i64: 1, 1, 1, 0, 0, 1, 1, 1>, scale = 5.0e-01 : f64} : (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64xf32>, tensor<2x3x64x32xf16>) -> (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>)
+  %2:3 = "burn.attention_backward"(%q, %q, %q, %0#0, %0#1, %g) {segments = array<i64: 1, 1, 1, 0, 0, 0, 1, 1, 1>, scale = 5.0e-01 : f64} : (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64xf32>, tensor<2x3x64x32xf16>) -> (tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>)
   "burn.return"(%1, %0#0, %2#0) : (tensor<2x64x3x32xf16>, tensor<2x3x64x32xf16>, tensor<2x3x64x32xf16>) -> ()
 }
 // CHECK: kind = "attention"
