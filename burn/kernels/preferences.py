@@ -103,6 +103,9 @@ class Preferences:
 
     `small_dtypes`: the 8-bit float types that contractions read directly. Both operands need a contiguous depth.
 
+    `widened_rows`: from this many rows on, a matmul's constant weight of 8-bit floats is widened while compiling. With fewer
+    rows, and with a number known only at run time, kernels read its bytes. 0: they always do.
+
     `reduce_rows`: rows of a block, given the number of kept elements and of rows of a reduction over leading axes.
     These axes are then one axis, and a variance needs one pass over them. None: blocks consist of whole axes if those
     fit.
@@ -184,6 +187,7 @@ class Preferences:
     foreach: int = 0
     foreach_bytes: int = 0
     small_dtypes: tuple[str, ...] = ()
+    widened_rows: int = 0
     separate_epilogue: int = 0
     sliding_windows: bool = False
     padded_windows: bool = False

@@ -29,10 +29,6 @@ from burn.passes.scaled_floats import matched
 READ = ("float32", "float16", "bfloat16")
 """Types of the other operand."""
 
-MANY_ROWS = 64
-"""Rows from which on a GPU multiplies floats that are widened once. On an H100 (float16, 4096x4096) kernels that read bytes took
-13 us for 16 rows, 20 for 64 and 118 for 1,024, and PyTorch's matmuls of float16 took 9, 9 and 47."""
-
 WORD = 32
 """Contiguous bits of a column: a block fills whole words."""
 
@@ -73,9 +69,9 @@ def _has_kernel(op: Op, constant: Constants) -> bool:
 
 
 def _reads_floats(op: Op, env: Environment) -> bool:
-    """True if kernels read weights of 8-bit floats: on GPUs those of a few rows, or of a number known only at run time."""
-    rows = env.preferences.likely(product(type_of(op.lhs).shape[:-1]))
-    return not env.preferences.small_dtypes or not isinstance(rows, int) or rows < MANY_ROWS
+    """True if kernels read weights of 8-bit floats, see `Preferences.widened_rows`."""
+    rows, most = env.preferences.likely(product(type_of(op.lhs).shape[:-1])), env.preferences.widened_rows
+    return most == 0 or not isinstance(rows, int) or rows < most
 
 
 def _from_dequantized(op: Op, constant: Constants, floats: bool) -> ir.Value | None:

@@ -290,7 +290,10 @@ def test_poison(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_guard(gpu: SimulatedGPU, behind: int | None) -> None:
     """A kernel that writes so many bytes behind a planned buffer fails the run, and the error names it."""
     x = np.random.default_rng(4).standard_normal((40, 9)).astype(np.float32)
-    function = lambda x: burn.softmax(x @ x.T, axis=0).sum(1)  # noqa: E731
+
+    def function(x: burn.Tensor) -> burn.Tensor:
+        return burn.softmax(x @ x.T, axis=0).sum(1)
+
     made = burn.compile(function, (x,), cache=False, device="cuda")
 
     def stray(image: str, name: str, blocks: int, threads: int, shared: int, words: list[int]) -> None:

@@ -128,6 +128,8 @@ def attempt(program: Program, outputs: Sequence[str], plan: Plan, seed: int) -> 
         try:
             wanted = [np.asarray(w).copy() for w in program.function(outputs, Numpy())(*inputs)]
         except Exception:
+            if number == 0:
+                raise
             continue  # the program is not for these sizes
         operands, forms = given(inputs, plan, chance)
         shown = f"{label} with {', '.join(forms)}"

@@ -14,7 +14,7 @@ import burn
 from burn.runtime.dtypes import name_of
 from tests.fuzz.compilation import chosen
 from tests.fuzz.loops.draw import Loop, drawn
-from tests.fuzz.loops.sides import Burn, Numpy
+from tests.fuzz.loops.namespaces import Burn, Numpy
 from tests.fuzz.runner import Outcome
 
 WAYS = ("recorded", "jit", "compile", "compile", "donated", "named", "named")
