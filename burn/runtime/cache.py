@@ -163,8 +163,7 @@ class Cache:
                     path.unlink(missing_ok=True)
             return None
         with suppress(OSError):
-            # the time of use, by which entries are evicted; the time of change stays, by which an entry is known
-            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+            _used(path)
         return found
 
     def _put(self, path: Path, save: Callable[[Path], None]) -> None:
@@ -175,6 +174,7 @@ class Cache:
             save(path)
             with suppress(FileNotFoundError):  # evicted by another process just now
                 path.chmod(0o600)
+                _used(path)  # a file system's own clock is coarse: entries of one tick would have no order
             self.make_room(path)
         except OSError as error:
             warnings.warn(f"the compiled program was not cached: {error}", CacheWarning, stacklevel=3)
@@ -279,6 +279,11 @@ class Cache:
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
                     path.unlink()
         return total
+
+
+def _used(path: Path) -> None:
+    """Notes now as an entry's time of use, by which entries are evicted. The time of change stays, by which an entry is known."""
+    os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
 
 
 @functools.cache

@@ -118,6 +118,8 @@ def _described(name: str, path: Path) -> Entry:
         target, signature, made_by = package.headers(path)[0]
         inputs, outputs = (", ".join(v.type_text for v in values) for values in (signature.inputs, signature.outputs))
         about = f"{inputs} -> {outputs}"
+    with suppress(OSError):  # a list is no use
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     return Entry(name, target, made_by, about, status.st_size, status.st_atime)
 
 

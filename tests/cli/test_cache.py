@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,19 @@ def test_entries_of_other_versions(own_cache: Path, tmp_path: Path, monkeypatch:
     assert json.loads(printed("list", "--json"))[1]["of_other_versions"] == ["torch-mlir 0.0"]
     assert printed("clear", "--other-versions").startswith("deleted 1 entry")
     assert printed("clear").startswith("deleted 1 entry") and not json.loads(printed("list", "--json"))
+
+
+def test_the_time_of_use_is_exact_and_a_list_is_no_use(own_cache: Path) -> None:
+    """The clock of a file system has ticks of milliseconds, in which several small programs are compiled."""
+    before = time.time_ns()
+    compiled()
+    after = time.time_ns()
+    (entry,) = Cache.from_environment().entries()
+    used = entry.stat().st_atime_ns
+    assert before <= used <= after
+    printed("list")
+    printed("size")
+    assert entry.stat().st_atime_ns == used
 
 
 def test_signed_files(own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
