@@ -10,7 +10,7 @@ import pytest
 import burn
 from burn.codegen.cpu.heuristics.panels import packed_width, panel_width
 from burn.codegen.cpu.heuristics.preferences import preferences_of
-from burn.codegen.cpu.matmul.gemm import Schedule
+from burn.codegen.cpu.matmul.schedule import Schedule
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import TARGETS
 from burn.compiler import compile_program

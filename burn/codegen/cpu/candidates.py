@@ -15,8 +15,8 @@ from burn.codegen.cpu.heuristics.cache_blocking import STAGE, rows_outside
 from burn.codegen.cpu.heuristics.lanes import choose_lane, possible_lanes
 from burn.codegen.cpu.heuristics.panels import panel_vectors
 from burn.codegen.cpu.heuristics.registers import most_rows
-from burn.codegen.cpu.matmul import gemm
 from burn.codegen.cpu.matmul.blockwise import Blockwise
+from burn.codegen.cpu.matmul.schedule import Schedule, vector_lanes
 from burn.codegen.cpu.matmul.tiling import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, ceildiv, floordiv, product
@@ -35,7 +35,7 @@ class Implementation:
     an operand is more than a load, so that the matmul is a plain loop."""
 
     tiles: str
-    order: gemm.Schedule | None
+    order: Schedule | None
 
 
 def implementations(
@@ -48,7 +48,7 @@ def implementations(
     return found
 
 
-def orders(kernel: ContractionKernel, default: gemm.Schedule, target: Target) -> list[gemm.Schedule]:
+def orders(kernel: ContractionKernel, default: Schedule, target: Target) -> list[Schedule]:
     """Tile orders of a matmul by vectors."""
     tiled = Tiled.of(kernel, default.width)
     assert tiled is not None
@@ -59,7 +59,7 @@ def orders(kernel: ContractionKernel, default: gemm.Schedule, target: Target) ->
     return found
 
 
-def _alternating(*runs: Iterator[gemm.Schedule]) -> Iterator[list[gemm.Schedule]]:
+def _alternating(*runs: Iterator[Schedule]) -> Iterator[list[Schedule]]:
     """The first of each run, then the second of each, and so on."""
     left = list(runs)
     while left:
@@ -68,7 +68,7 @@ def _alternating(*runs: Iterator[gemm.Schedule]) -> Iterator[list[gemm.Schedule]
         yield [each for _, each in part if each is not None]
 
 
-def _changed(kernel: Tiled, default: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
+def _changed(kernel: Tiled, default: Schedule, target: Target) -> Iterator[Schedule]:
     """Orders with panels of the same width."""
     rows = product([v.extent for v in kernel.rows])
     changes = _Orders(kernel, default, rows, target)
@@ -76,7 +76,7 @@ def _changed(kernel: Tiled, default: gemm.Schedule, target: Target) -> Iterator[
     tiles = ceildiv(rows, tile)
     many = tiles if isinstance(tiles, int) else 64
     blocks = [block * 2, max(1, block // 2)] if block else [max(1, many // 2), max(1, many // 4)]
-    vectors = default.width // gemm.vector_lanes(kernel, target)
+    vectors = default.width // vector_lanes(kernel, target)
     lower = [n for n in (tile - 1, tile + 1, tile - 2, tile // 2) if 1 <= n <= most_rows(vectors, target)]
     lower = [n for n in lower if not isinstance(rows, int) or n <= rows]
     yield from changes.of(block=blocks[0])
@@ -115,11 +115,11 @@ class _Orders:
     """Orders that differ from the default in one respect."""
 
     kernel: Tiled
-    default: gemm.Schedule
+    default: Schedule
     rows: Dim
     target: Target
 
-    def of(self, **changed: bool | int | None) -> Iterator[gemm.Schedule]:
+    def of(self, **changed: bool | int | None) -> Iterator[Schedule]:
         """The order with these changes, if it is valid."""
         order = replace(self.default.order, **changed)
         if order.transposes and (order.block is None or not self._can_transpose(order.tile)):
@@ -132,7 +132,7 @@ class _Orders:
             and not rows_outside(self.kernel, order.block, self.target)
         ):
             order = replace(order, rows_outside=False)
-        yield gemm.Schedule.ordered(self.kernel, self.target, self.rows, order)
+        yield Schedule.ordered(self.kernel, self.target, self.rows, order)
 
     def _can_transpose(self, tile: int) -> bool:
         """True if rows can be transposed in tiles of this size."""
@@ -146,7 +146,7 @@ class _Orders:
         return isinstance(size, int) and size <= self.target.costs.held
 
 
-def _wider(kernel: ContractionKernel, default: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
+def _wider(kernel: ContractionKernel, default: Schedule, target: Target) -> Iterator[Schedule]:
     """Orders with panels of other widths, unless the rhs is packed."""
     if panels_of(kernel) or Blockwise.of(kernel) is not None:
         return
@@ -157,7 +157,7 @@ def _wider(kernel: ContractionKernel, default: gemm.Schedule, target: Target) ->
         fits = not isinstance(columns, int) or vectors == 1 or (vectors - 1) * lanes < columns
         tiled = Tiled.of(kernel, width)
         if width != default.width and fits and tiled is not None:
-            yield gemm.Schedule.of(tiled, target)
+            yield Schedule.of(tiled, target)
 
 
 # ---- decisions of passes ----------------------------------------------------------------------------------------------------

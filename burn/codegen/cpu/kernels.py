@@ -25,6 +25,7 @@ from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.heuristics.registers import few_rows, more_rows
 from burn.codegen.cpu.matmul import amx, gemm, gemv
 from burn.codegen.cpu.matmul.blockwise import WORD, Blockwise
+from burn.codegen.cpu.matmul.schedule import Schedule
 from burn.codegen.cpu.matmul.tiling import Tiled, panels_of
 from burn.codegen.cpu.scalars import short_rows
 from burn.codegen.cpu.target import Target
@@ -273,12 +274,12 @@ class KernelPrinter:
             return Either.of(*launches)
         return Either.of(*launches, ((), self._for_any_rows(kernel, picked.order, choice)))
 
-    def _order(self, kernel: ContractionKernel, width: int = 0) -> gemm.Schedule | None:
+    def _order(self, kernel: ContractionKernel, width: int = 0) -> Schedule | None:
         """The default order of a matmul's tiles; None if it is a plain loop."""
         tiled = Tiled.of(kernel, width or panels_of(kernel) or panel_width(kernel, self.target))
-        return None if tiled is None else gemm.Schedule.of(tiled, self.target)
+        return None if tiled is None else Schedule.of(tiled, self.target)
 
-    def _for_any_rows(self, kernel: ContractionKernel, order: gemm.Schedule | None, choice: Choice) -> Emitted | Either:
+    def _for_any_rows(self, kernel: ContractionKernel, order: Schedule | None, choice: Choice) -> Emitted | Either:
         """If the number of rows is known only at run time, a single row gets code of its own: it is bound by memory
         bandwidth."""
         if order is None:
@@ -289,7 +290,7 @@ class KernelPrinter:
             return self._vectors(kernel, order)
         tiled = Tiled.of(kernel, order.width)
         assert tiled is not None
-        alone = gemm.Schedule.of(tiled, self.target, one_by_one=True)
+        alone = Schedule.of(tiled, self.target, one_by_one=True)
         return Either.of((((rows, 2),), self._vectors(kernel, order)), ((), self._vectors(kernel, alone)))
 
     def _tiles(
@@ -325,7 +326,7 @@ class KernelPrinter:
                 found = [((*more, *conditions), over_panels), over_strips]
         return [((*enough, *conditions), launch) for conditions, launch in found]
 
-    def _vectors(self, kernel: ContractionKernel, schedule: gemm.Schedule) -> Emitted:
+    def _vectors(self, kernel: ContractionKernel, schedule: Schedule) -> Emitted:
         width = schedule.width
         tiled = Tiled.of(kernel, width)
         assert tiled is not None
@@ -348,7 +349,7 @@ class KernelPrinter:
 
         def many() -> Emitted | Either:
             enough = amx_conditions(kernel, self.target, few_bits_sizes(self.target))
-            default = Implementation(NEVER if enough is None else BY_TIME, gemm.Schedule.of(tiled, self.target))
+            default = Implementation(NEVER if enough is None else BY_TIME, Schedule.of(tiled, self.target))
             picked = choice.pick(
                 default, lambda: candidates.implementations(kernel, default, enough is not None, self.target)
             )

@@ -2,7 +2,9 @@
 
     tiling            a kernel as panels of columns, with operands that advance by constant steps
     packing           reads operands: in place, converted, or from copied panels
-    gemm              the register-tiled kernel of vector instructions
+    gemm              the register-tiled kernel of vector instructions: its tiles, one after the other
+    schedule          tile sizes, the order of tiles, and operands that are copied before them
+    accumulation      a tile's multiply-adds over the depth
     gemv              few rows with weights of a few bits
     blockwise         weights of a few bits with a scale for each block, and their conversion to floats
     int8_activations  rows of floats as 24-bit integers in int8 limbs, for weights of a few bits
