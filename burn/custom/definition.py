@@ -17,8 +17,8 @@ from burn.dialect.copies import copy_ops
 from burn.dialect.custom import Settings
 from burn.dialect.deferred import Deferred
 from burn.dialect.dims import Dim
+from burn.dialect.locations import current_node
 from burn.dialect.mlir import ir
-from burn.dialect.op import current_node
 from burn.dialect.program import Program
 from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from burn.dialect.custom import REQUIRED, Settings
 from burn.dialect.dims import Atom, Dim, Expr, Symbol, parse, substitute, symbols
-from burn.dialect.op import current_node
+from burn.dialect.locations import current_node
 from burn.dialect.spec import spec
 from burn.dialect.types import DTYPES, TensorType
 from burn.errors import BurnError, Problem, TypeMismatch

@@ -13,8 +13,9 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from burn.dialect.dims import Dim
+from burn.dialect.locations import current_node
 from burn.dialect.mlir import ir
-from burn.dialect.op import Agreement, Op, Variadic, current_node
+from burn.dialect.op import Agreement, Op, Variadic
 from burn.dialect.program import Program
 from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of

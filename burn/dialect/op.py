@@ -22,15 +22,14 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
+from burn.dialect.attributes import CODECS, SEGMENTS, Attr
 from burn.dialect.deferred import is_deferred, record
-from burn.dialect.dims import Dim, parse, plain
+from burn.dialect.dims import Dim
+from burn.dialect.locations import PROGRAM, current_node, source_name, with_line
 from burn.dialect.mlir import context, ext, ir
 from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
@@ -57,131 +56,7 @@ class Region:
     """Annotation: a region."""
 
 
-PROGRAM = "program"
-"""The location name of ops without a module or node."""
-
-AGAIN = "(again)"
-"""Suffix of a source node's name in the location of an op that recomputes a value."""
-
 DTypeName = str  # an attribute that holds an element type's name
-
-
-@dataclass(frozen=True)
-class Codec:
-    """Encodes a Python attribute value in MLIR, and decodes it."""
-
-    encode: Callable[[Any], ir.Attribute]
-    decode: Callable[[Any], Any]
-
-
-DECODED = 1 << 16
-"""The most decoded attribute values cached for each codec."""
-
-
-def _kept(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Caches `decode`: MLIR uniques equal attributes, and decoding one calls the bindings for each of its elements. The
-    values must not be mutable."""
-    known: dict[ir.Attribute, Any] = {}
-
-    def read(attribute: ir.Attribute) -> Any:
-        value = known.get(attribute)
-        if value is None:
-            if len(known) >= DECODED:
-                known.clear()
-            value = known[attribute] = decode(attribute)
-        return value
-
-    return read
-
-
-def _encoded(encode: Callable[[Any], ir.Attribute]) -> Callable[[Any], ir.Attribute]:
-    """An `encode` that calls the bindings once for each value: a model's ops repeat theirs. Not for floats: -0.0 equals 0.0."""
-    known: dict[Any, ir.Attribute] = {}
-
-    def write(value: Any) -> ir.Attribute:
-        try:
-            attribute = known.get(value)
-        except TypeError:  # a list
-            return encode(value)
-        if attribute is None:
-            if len(known) >= DECODED:
-                known.clear()
-            attribute = known[value] = encode(value)
-        return attribute
-
-    return write
-
-
-def _dims_attr(dims: Sequence[Dim]) -> ir.Attribute:
-    return ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
-
-
-def _int64(value: Any) -> int:
-    if not -(2**63) <= int(value) < 2**63:
-        raise TypeMismatch(f"{value} does not fit into 64 bits")
-    return int(value)
-
-
-_I64 = Codec(
-    _encoded(lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _int64(v))),
-    _kept(lambda a: ir.IntegerAttr(a).value),
-)
-CODECS: dict[Any, Codec] = {
-    int: _I64,
-    bool: Codec(_encoded(lambda v: ir.BoolAttr.get(bool(v))), _kept(lambda a: bool(ir.BoolAttr(a).value))),
-    float: Codec(
-        lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)),
-        _kept(lambda a: ir.FloatAttr(a).value),
-    ),
-    str: Codec(_encoded(ir.StringAttr.get), _kept(lambda a: ir.StringAttr(a).value)),
-    tuple[int, ...]: Codec(
-        _encoded(lambda v: ir.DenseI64ArrayAttr.get([_int64(x) for x in v])),
-        _kept(lambda a: tuple(ir.DenseI64ArrayAttr(a))),
-    ),
-    tuple[float, ...]: Codec(
-        lambda v: ir.DenseF64ArrayAttr.get([float(x) for x in v]), _kept(lambda a: tuple(ir.DenseF64ArrayAttr(a)))
-    ),
-    tuple[str, ...]: Codec(
-        _encoded(lambda v: ir.ArrayAttr.get([ir.StringAttr.get(x) for x in v])),
-        _kept(lambda a: tuple(ir.StringAttr(x).value for x in ir.ArrayAttr(a))),
-    ),
-    tuple[Dim, ...]: Codec(
-        _encoded(_dims_attr), _kept(lambda a: tuple(parse(ir.StringAttr(x).value) for x in ir.ArrayAttr(a)))
-    ),
-    Dim: Codec(_encoded(lambda v: ir.StringAttr.get(str(v))), _kept(lambda a: parse(ir.StringAttr(a).value))),
-}
-_ONE_SIZE, _SIZES = CODECS[Dim], CODECS[tuple[Dim, ...]]
-_COUNTS, _SEGMENTS = CODECS[tuple[int, ...]].encode, CODECS[tuple[int, ...]].decode
-
-
-@dataclass(frozen=True)
-class Attr:
-    """One attribute of an op class."""
-
-    name: str
-    codec: Codec
-    annotation: str
-    required: bool
-    default: Any
-
-    @cached_property
-    def holds_sizes(self) -> bool:
-        return self.codec is _ONE_SIZE or self.codec is _SIZES
-
-    def plain(self, value: Any) -> Any:
-        """A value for the attribute: sizes in the compiler's form, text without a user's subclass of str."""
-        if self.codec is _ONE_SIZE:
-            return plain(value)
-        if self.codec is _SIZES:
-            return None if value is None else tuple(map(plain, value))
-        if isinstance(value, str) and type(value) is not str:  # `x.dtype` has a costly equality
-            return str.__str__(value)
-        return value
-
-    def read(self, operation: ir.Operation) -> Any:
-        """Its value on an operation of the class."""
-        written = operation.attributes.get(self.name)
-        return self.default if written is None else self.codec.decode(written)
 
 
 @dataclass(frozen=True)
@@ -298,7 +173,7 @@ class Op(Burn.Operation):
             if kind == "variadic":
                 return list(operands)[index:]
             return operands[index] if index < len(operands) else None
-        sizes = _SEGMENTS(segments)
+        sizes = SEGMENTS.decode(segments)
         start = sum(sizes[:index])
         if kind == "variadic":
             return list(operands)[start : start + sizes[index]]
@@ -363,10 +238,10 @@ class Op(Burn.Operation):
             _, segments, complete, types_ = cls._complete(operands, result_types, attrs)
             attributes = {k: cls.ATTRS[k].codec.encode(v) for k, v in complete.items() if v is not None}
             if cls.SEGMENTED:
-                attributes["segments"] = _COUNTS(tuple(map(len, segments)))
+                attributes["segments"] = SEGMENTS.encode(tuple(map(len, segments)))
             return ir.Operation.create(
                 f"burn.{cls.OP_NAME}",
-                loc=_with_line(),
+                loc=with_line(),
                 results=[t.to_mlir() for t in types_],
                 operands=[value for segment in segments for value in segment],
                 attributes=attributes,
@@ -490,11 +365,6 @@ def _is_classvar(hint: Any) -> bool:
     return typing.get_origin(hint) is ClassVar
 
 
-def source_name(operation: ir.Operation | ir.OpView) -> str:
-    """The source node of an op: its location's name."""
-    return location_name(operation.location)
-
-
 def _op_name(operation: ir.Operation | ir.OpView) -> str:
     """The op's name in profiles, without the dialect's prefix."""
     operation = operation.operation if isinstance(operation, ir.OpView) else operation
@@ -515,48 +385,6 @@ def full_name(operation: ir.Operation | ir.OpView) -> str:
     name = source_name(operation)
     name = _op_name(operation) if name == PROGRAM else name
     return origins.named(name, origins.relative(file, line) if ":" in file else f"{file}:{line}")
-
-
-_lines: ContextVar[bool] = ContextVar("lines", default=False)
-
-
-@contextmanager
-def user_lines() -> Iterator[None]:
-    """Ops built inside get the current line of user code as location, unless they already have a line."""
-    token = _lines.set(True)
-    try:
-        yield
-    finally:
-        _lines.reset(token)
-
-
-def _with_line() -> ir.Location | None:
-    """The current location with the user's line; None to keep the location unchanged."""
-    if not _lines.get():
-        return None
-    current = ir.Location.current
-    if not isinstance(current, ir.NameLoc) or not isinstance(current.child_loc, ir.UnknownLoc):
-        return None
-    line = origins.current_line()
-    if line is None:
-        return None
-    return ir.Location.name(current.name_str, ir.Location.file(line.function, line.offset, 0))
-
-
-def location_name(location: ir.Location) -> str:
-    """The first name in a location: its own, or that of its file; "" if it has none."""
-    if isinstance(location, ir.NameLoc):
-        return location.name_str
-    return location.filename if isinstance(location, ir.FileLineColLoc) else ""
-
-
-def current_node() -> str:
-    """The source node of the ops being built: the current location's name, or ''."""
-    try:
-        current = ir.Location.current
-    except ValueError:  # nothing is being built
-        return ""
-    return location_name(current) if current is not None else ""
 
 
 def same_type(cls: type[Op], *types_: TensorType) -> None:

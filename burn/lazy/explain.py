@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from burn.dialect.deferred import Deferred
-from burn.dialect.op import AGAIN
+from burn.dialect.locations import AGAIN
 from burn.errors import TypeMismatch
 from burn.lazy.engine import Entry, plan
 from burn.runtime import Executable

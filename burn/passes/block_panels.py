@@ -8,8 +8,9 @@ from burn.dialect import ops
 from burn.dialect.blocks import FLOAT_NUMBERS
 from burn.dialect.compose import convert, number, reshape
 from burn.dialect.dims import ceildiv, product
+from burn.dialect.locations import current_node
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, current_node
+from burn.dialect.op import Op
 from burn.dialect.types import type_of
 from burn.kernels.layouts import PackedMatmul
 

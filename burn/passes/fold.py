@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, ClassVar
 from burn.dialect import ops
 from burn.dialect.compose import signed
 from burn.dialect.custom import Custom
+from burn.dialect.locations import source_name
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, has_regions, op_of, settled
 from burn.dialect.reduction import WindowReduce

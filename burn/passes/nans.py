@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect.debug import CheckFinite
+from burn.dialect.locations import PROGRAM, source_name
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import PROGRAM, Op, source_name
+from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import erase_dead
 from burn.dialect.traits import Trait

@@ -17,9 +17,10 @@ from burn.dialect import ops
 from burn.dialect.compose import transpose
 from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.locations import source_name
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, op_of, settled
 from burn.dialect.traits import Trait

@@ -15,8 +15,9 @@ from itertools import accumulate
 from burn.dialect import ops
 from burn.dialect.control import defined_symbols
 from burn.dialect.dims import Dim
+from burn.dialect.locations import AGAIN, source_name
 from burn.dialect.mlir import ir
-from burn.dialect.op import AGAIN, Op, source_name
+from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import is_named
 from burn.dialect.reduction import Reduce

@@ -22,8 +22,9 @@ from typing import Any, ClassVar
 from burn.dialect import ops
 from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.dims import Dim, floordiv, product
+from burn.dialect.locations import current_node, source_name
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op, current_node, source_name
+from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, splat
 from burn.dialect.tiles import counts

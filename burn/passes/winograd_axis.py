@@ -15,8 +15,8 @@ from math import prod
 from burn.dialect import ops
 from burn.dialect.contraction import Conv
 from burn.dialect.dims import Dim, ceildiv
+from burn.dialect.locations import source_name
 from burn.dialect.mlir import ir
-from burn.dialect.op import source_name
 from burn.dialect.types import type_of
 from burn.kernels.layouts import AxisConvolution
 from burn.passes.constants import unrounded

@@ -19,8 +19,8 @@ from burn.dialect import ops
 from burn.dialect.compose import signed
 from burn.dialect.deferred import Deferred
 from burn.dialect.dims import Expr, symbol, symbols
+from burn.dialect.locations import PROGRAM, user_lines
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import PROGRAM, user_lines
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType
 from burn.dialect.weights import Weight, WeightStore

@@ -16,9 +16,10 @@ from burn.dialect.compose import check_size as check
 from burn.dialect.control import Return, Yield
 from burn.dialect.deferred import Deferred, Value
 from burn.dialect.dims import Atom, Dim, Expr, Symbol, substitute, symbols
+from burn.dialect.locations import source_name
 from burn.dialect.mentions import dim_attributes
 from burn.dialect.mlir import ir
-from burn.dialect.op import DEFINES, DEFINES_SEVERAL, Op, source_name
+from burn.dialect.op import DEFINES, DEFINES_SEVERAL, Op
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
 from burn.dialect.weights import Weight

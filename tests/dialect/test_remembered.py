@@ -7,8 +7,8 @@ import math
 import pytest
 
 from burn.dialect import ops
+from burn.dialect.attributes import CODECS
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import CODECS
 from burn.dialect.program import Program
 from burn.dialect.query import op_of, settled, splat
 from burn.dialect.traits import Trait

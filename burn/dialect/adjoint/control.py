@@ -16,9 +16,10 @@ from burn.dialect.compose import dim_value, number, reshape, zeros_like
 from burn.dialect.control import If, Loop, captured, defined_symbols, region_symbols, yielded
 from burn.dialect.copies import copy_ops, erase_observers
 from burn.dialect.dims import Dim, at_most, dim_max, symbol
+from burn.dialect.locations import source_name
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Op
 from burn.dialect.query import is_named, op_of
 from burn.dialect.traits import Trait
 from burn.dialect.types import CONTINUOUS, TensorType, type_of

@@ -16,7 +16,8 @@ from burn.dialect.control import captured
 from burn.dialect.copies import Copies, seeing
 from burn.dialect.deferred import Application, Deferred, Value
 from burn.dialect.dims import floordiv
-from burn.dialect.op import Op, source_name
+from burn.dialect.locations import source_name
+from burn.dialect.op import Op
 from burn.dialect.query import op_of
 from burn.dialect.types import CONTINUOUS, DTYPES, PARTS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch

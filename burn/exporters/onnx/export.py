@@ -13,8 +13,9 @@ from typing import Any
 import onnx
 from burn.dialect.control import yielded
 from burn.dialect.dims import TYPICAL
+from burn.dialect.locations import source_name
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import erase_dead
 from burn.dialect.types import PARTS, TensorType, type_of

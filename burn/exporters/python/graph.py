@@ -15,8 +15,9 @@ import numpy as np
 
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, symbols
+from burn.dialect.locations import source_name
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Op
 from burn.dialect.pointwise import Cast
 from burn.dialect.program import Program
 from burn.dialect.reduction import ArgReduce, Reduce

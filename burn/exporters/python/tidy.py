@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from burn.dialect import ops
+from burn.dialect.locations import source_name
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
 from burn.dialect.traits import Trait

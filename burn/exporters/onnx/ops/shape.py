@@ -6,7 +6,7 @@ import numpy as np
 
 from burn.dialect.constants import constant_array
 from burn.dialect.dims import Dim, dim_min
-from burn.dialect.op import source_name
+from burn.dialect.locations import source_name
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.exporters.onnx.emitters import Site, emits
