@@ -1,16 +1,20 @@
-"""Fixtures of every test, which starts with an empty cache of compiled programs."""
+"""Fixtures of every test, which starts with an empty cache of compiled programs and with generators of fixed seeds."""
 
 from __future__ import annotations
 
 import gc
 import os
+import random
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from burn.runtime.random import process
 from tests.covering import mark_rest
 
 os.environ["BURN_CACHE_SIZE"] = "0"
@@ -46,9 +50,28 @@ SWEEP = any(name in os.environ for name in ("BURN_SWEEP", "BURN_FUZZ_GRAPHS"))
 """Sweeps of more cases than a usual run has go through the passes."""
 AUTOTUNE = os.environ.get("BURN_AUTOTUNE")
 
+with suppress(ImportError):  # tests on a machine with a GPU do without
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "fixed", derandomize=not SWEEP, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("fixed")  # examples are those of the last run, however busy the machine is
+
+
+def start_generators() -> None:
+    """Sets the seeds of the process's generators. Otherwise what a test draws depends on the tests that ran before it in the
+    process, and burn's generator starts from a new seed in each process."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    process.reset(0)
+    if hasattr(torch := sys.modules.get("torch"), "default_generator"):
+        torch.default_generator.manual_seed(0)
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    start_generators()
     if not CHOSEN:
         optimised = item.nodeid.startswith(OPTIMISED) and not item.nodeid.startswith(UNOPTIMISED)
         os.environ["BURN_OPTIMIZE"] = "speed" if optimised or SWEEP else "none"
