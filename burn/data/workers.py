@@ -30,6 +30,7 @@ from burn.errors import BurnError, DataError, Problem
 _LOOK = 5.0
 """Seconds without an answer after which a worker is looked at."""
 _PATIENCE = 2.0  # seconds that workers have to leave by themselves
+_EXIT = 30.0  # seconds that a process may take to exit after its pipe was closed, on a busy machine
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class Worker:
             return answer
 
     def _ended(self) -> DataError:
-        self.process.join(_PATIENCE)
+        self.process.join(_EXIT)
         code = self.process.exitcode
         how = f"killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
         hint = ""

@@ -7,6 +7,7 @@ ones used least recently are dropped.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def read(cache: Cache, name: str) -> str | None:
     except (OSError, ValueError):
         return None
     with suppress(OSError):
-        os.utime(path)  # the time of use, by which notes are dropped
+        _used(path)
     return text
 
 
@@ -43,7 +44,14 @@ def save(cache: Cache, name: str, text: str) -> None:
     save_text(path, text, durable=False)
     with suppress(FileNotFoundError):  # dropped by another process just now
         path.chmod(0o600)
+        _used(path)
     _make_room(folder, min(LIMIT, cache.size), path)
+
+
+def _used(path: Path) -> None:
+    """Sets the time of use, by which notes are dropped. A file system's own clock is coarse: notes of one tick have no order."""
+    now = time.time_ns()
+    os.utime(path, ns=(now, now))
 
 
 def _make_room(folder: Path, limit: int, added: Path) -> None:
@@ -51,7 +59,7 @@ def _make_room(folder: Path, limit: int, added: Path) -> None:
     for path in folder.iterdir():  # temporary files of processes that died are among them
         with suppress(FileNotFoundError):
             status = path.stat()
-            found.append((path == added, status.st_mtime, -(-status.st_size // _BLOCK) * _BLOCK, path))
+            found.append((path == added, status.st_mtime_ns, -(-status.st_size // _BLOCK) * _BLOCK, path))
     total = sum(size for _, _, size, _ in found)
     for is_added, _, size, path in sorted(found):
         if total <= limit or is_added:

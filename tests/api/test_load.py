@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import burn
 from burn import compiler, loading
 from burn.errors import BurnError, ModelError
+from tests.clocks import wait_for_tick
 
 
 def small_model(path: Path, factor: float = 2.0, external: bool = False) -> Path:
@@ -76,7 +76,7 @@ def test_external_data_belongs_to_the_key(tmp_path: Path) -> None:
     assert (tmp_path / "weights.bin").exists()
     np.testing.assert_allclose(compiled(path)[0](X)[:, 0], X.sum(1) * 2)
     assert compiled(path)[1] == 0
-    time.sleep(0.01)
+    wait_for_tick(tmp_path)
     (tmp_path / "weights.bin").write_bytes(np.full((4, 300), 5, np.float32).tobytes())
     executable, count = compiled(path)
     assert count == 1
@@ -85,6 +85,7 @@ def test_external_data_belongs_to_the_key(tmp_path: Path) -> None:
 
 def in_place(path: Path, factor: float) -> None:
     """Other contents of the same size, and the times of before."""
+    wait_for_tick(path.parent)
     times = path.stat()
     other = small_model(path.with_name("other.onnx"), factor)
     path.write_bytes(other.read_bytes())
@@ -96,6 +97,7 @@ def renamed(path: Path, factor: float) -> None:
 
 
 def external(path: Path, factor: float) -> None:
+    wait_for_tick(path.parent)
     (path.parent / "weights.bin").write_bytes(np.full((4, 300), factor, np.float32).tobytes())
 
 

@@ -64,7 +64,7 @@ def fails(*arguments: object, status: int = 1) -> str:
 def test_a_process_ends_as_its_command(tmp_path: Path) -> None:
     def process(*arguments: object) -> subprocess.CompletedProcess[str]:
         line = [sys.executable, "-m", "burn.cli.main", *map(str, arguments)]
-        return subprocess.run(line, capture_output=True, text=True, timeout=120)
+        return subprocess.run(line, capture_output=True, text=True, timeout=300)
 
     done = process("import", DIGITS, "-o", tmp_path)
     assert done.returncode == 0 and "[3/3] writing" in done.stderr and "23,276 parameters" in done.stdout

@@ -70,7 +70,7 @@ def test_a_browser_draws_it(page: Path, tmp_path: Path) -> None:
         "--virtual-time-budget=5000",
     ]
     command = ["chromium", *options, "--enable-logging=stderr", "--dump-dom", page.as_uri()]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert "CONSOLE" not in shown.stderr, shown.stderr
     kernels = data(page)["kernels"]
     assert shown.stdout.count('<g class="kernel') == len(kernels)
@@ -113,7 +113,7 @@ def test_search_sorting_and_keys(page: Path, tmp_path: Path) -> None:
         "--virtual-time-budget=3000",
     ]
     shown = subprocess.run(
-        ["chromium", *options, "--dump-dom", copy.as_uri()], capture_output=True, text=True, timeout=120
+        ["chromium", *options, "--dump-dom", copy.as_uri()], capture_output=True, text=True, timeout=300
     )
     title = re.findall(r"<title>(.*?)</title>", shown.stdout)[0]
     assert json.loads(title) == [1, True, True, True, True]

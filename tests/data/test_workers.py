@@ -198,7 +198,7 @@ def test_a_script_without_a_guard_is_told(tmp_path: Path) -> None:
         [sys.executable, str(script)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env=ENV,
     )
     assert done.returncode == 1 and "worker 0 of the loader has ended" in done.stderr

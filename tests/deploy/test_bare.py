@@ -37,7 +37,7 @@ def on_the_board(folder: Path, main: str) -> str:
     if shutil.which("qemu-system-arm") is None:
         pytest.skip("qemu-system-arm is not here")
     machine = ["qemu-system-arm", "-machine", "mps2-an386", "-nographic", "-semihosting", "-kernel"]
-    done = subprocess.run([*machine, str(folder / "board.elf")], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*machine, str(folder / "board.elf")], capture_output=True, text=True, timeout=300)
     return done.stdout + done.stderr
 
 

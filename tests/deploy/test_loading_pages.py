@@ -107,7 +107,7 @@ def _page(script: str) -> Any:
         console.warn = () => {{}};
     """
     done = subprocess.run(
-        ["node", "--input-type=module", "-e", head + script], capture_output=True, text=True, timeout=60
+        ["node", "--input-type=module", "-e", head + script], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

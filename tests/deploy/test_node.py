@@ -58,7 +58,7 @@ def node(folder: Path, script: str, name: str = "digits") -> Any:
     const model = new Model("{name}.node");
     """
     told = ["node", "--input-type=module", "-e", head + script]
-    done = subprocess.run(told, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(told, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

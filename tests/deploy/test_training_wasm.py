@@ -31,7 +31,7 @@ def _node(folder: Path, script: str) -> Any:
         pytest.skip("node is not here")
     head = 'import { load } from "./index.js";\nimport { readFileSync, writeFileSync } from "node:fs";\n'
     (folder / "script.mjs").write_text(head + "const tell = (x) => console.log(JSON.stringify(x));\n" + script)
-    done = subprocess.run(["node", "script.mjs"], cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["node", "script.mjs"], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

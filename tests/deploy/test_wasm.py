@@ -39,7 +39,7 @@ def node(folder: Path, script: str) -> Any:
         pytest.skip("node is not here")
     head = f'import {{ load }} from "{folder / "index.js"}";\nconst tell = (x) => console.log(JSON.stringify(x));\n'
     told = ["node", "--input-type=module", "-e", head + script]
-    done = subprocess.run(told, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(told, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

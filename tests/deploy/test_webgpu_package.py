@@ -61,7 +61,7 @@ def node(folder: Path, script: str) -> Any:
         const said = (of) => Promise.resolve().then(of).then(() => "", ({{ name, message }}) => `${{name}}: ${{message}}`);
     """
     done = subprocess.run(
-        ["node", "--input-type=module", "-e", head + script], capture_output=True, text=True, timeout=120
+        ["node", "--input-type=module", "-e", head + script], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

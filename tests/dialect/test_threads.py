@@ -27,5 +27,5 @@ sys.exit("; ".join(problems) or 0)
 
 
 def test_the_dialect_is_loaded_once_and_whole() -> None:
-    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def test_a_peer_lost_while_memory_is_shared(
 ) -> None:
     if not is_anonymous:
         monkeypatch.delattr(os, "memfd_create", raising=False)
+    gc.collect()  # files of earlier tests
     before = held()
     with pytest.raises(DistributedError, match="rank 1 of 2 has ended"):
         communicators._shared(Lone(lost_at))  # type: ignore[arg-type]

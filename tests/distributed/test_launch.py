@@ -28,7 +28,7 @@ except DistributedError as error:
 """
 
 
-def started(how: str, rank: int, timeout: float = 20.0) -> int:
+def started(how: str, rank: int, timeout: float = 120.0) -> int:
     return launch([sys.executable, "-c", SCRIPT, how, str(rank)], 2, timeout=timeout, engine=None)
 
 
@@ -48,12 +48,12 @@ def test_all_end() -> None:
 def test_the_first_failure_is_named(how: str, rank: int, text: str) -> None:
     began = time.monotonic()
     with pytest.raises(DistributedError) as caught:
-        started(how, rank, timeout=12.0 if how == "SIGSTOP" else 20.0)
+        started(how, rank, timeout=12.0 if how == "SIGSTOP" else 120.0)
     assert f"rank {rank} of 2 failed" in str(caught.value) and text in str(caught.value)
-    assert time.monotonic() - began < 120
+    assert time.monotonic() - began < 100  # not after the time limit
 
 
 @pytest.mark.slow
 def test_a_command_that_does_not_start() -> None:
     with pytest.raises(DistributedError, match="its exit status is 1"):
-        launch([sys.executable, "-c", "raise SystemExit(1)"], 1, timeout=5.0, engine=None)
+        launch([sys.executable, "-c", "raise SystemExit(1)"], 1, timeout=120.0, engine=None)

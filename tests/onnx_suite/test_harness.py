@@ -71,7 +71,11 @@ def misbehave(task: str) -> str:
 
 def test_a_crash_or_a_hang_costs_one_case() -> None:
     tasks = ["a", "crash", "b", "hang", "c", "exit", "eat", "d"]
-    answers = dict(Pool(misbehave, jobs=2, timeout=8.0, memory=2**36).run(tasks))
+    pool = Pool[str, str](misbehave, jobs=1, timeout=300.0, memory=2**36)
+    answers = {}
+    for index, answer in pool.run(tasks):
+        answers[index] = answer
+        pool.timeout = 0.5 if tasks[index + 1 :][:1] == ["hang"] else 300.0  # of the next task
     assert [answers[index] for index in (0, 2, 4, 7)] == ["aa", "bb", "cc", "dd"]
     died = {tasks[index]: answer for index, answer in answers.items() if isinstance(answer, Died)}
     assert {task: answer.reason for task, answer in died.items()} == {
@@ -82,6 +86,13 @@ def test_a_crash_or_a_hang_costs_one_case() -> None:
     }
     assert "SIGABRT" in died["crash"].message
     assert "MemoryError" in died["eat"].message
+
+
+def test_workers_share_the_cases() -> None:
+    tasks = ["a", "crash", "b", "c", "exit", "eat", "d"]
+    answers = dict(Pool(misbehave, jobs=2, timeout=300.0, memory=2**36).run(tasks))
+    assert {tasks[index] for index, answer in answers.items() if isinstance(answer, Died)} == {"crash", "exit", "eat"}
+    assert [answers[index] for index in (0, 2, 3, 6)] == ["aa", "bb", "cc", "dd"]
 
 
 def test_cases_are_complete() -> None:
@@ -138,7 +149,7 @@ assert not pool.jax_was_used()
 jax.numpy.zeros(3).block_until_ready()
 assert pool.jax_was_used()
 if __name__ == "__main__":
-    made = pool.Pool(abs, jobs=1, timeout=120.0)
+    made = pool.Pool(abs, jobs=1, timeout=300.0)
     worker = None
     assert [answer for _, answer in made.run([-1, -2])] == [1, 2]
 """

@@ -35,6 +35,7 @@ def test_all_outcomes_are_those_listed(part: int, tmp_path: Path) -> None:
 
 def sweep(folder: Path, *options: str) -> None:
     """In a process of its own, as the worker is forked from it."""
+    options = ("--timeout", "300", *options)  # the machine may be busy
     command = [sys.executable, "-m", "tests.onnx_suite.sweep", "--json", str(folder / "outcomes.json"), "-j", "1"]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, "\n".join((done.stdout + done.stderr).splitlines()[-60:])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import onnx
@@ -45,6 +46,24 @@ def long_kernel() -> tuple[burn.Executable, tuple[np.ndarray, ...]]:
     return executable, tuple(rng.standard_normal(1_000_000).astype(np.float32) for _ in range(2))
 
 
+@contextmanager
+def again_and_again(act: Callable[[], object]) -> Iterator[None]:
+    """Calls a function from another thread during the block. One call could come before the run that it is for."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.2):
+            act()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def ended_in(call: Callable[[], object], error: type[BaseException]) -> str:
     with pytest.raises(error) as caught:
         call()
@@ -57,7 +76,12 @@ def test_seconds_of_a_run() -> None:
     said = ended_in(lambda: executable(np.int64(1 << 62), N), TimeBudgetError)
     assert "max_seconds" in said and "0.2 s" in said
     assert isinstance(TimeBudgetError("x"), (TimeoutError, BudgetExceeded))
-    executable(np.int64(3), N)  # another run has its own time
+    for _ in range(50):  # another run has its own time, which it exceeds only if the machine is busy
+        with suppress(TimeBudgetError):
+            executable(np.int64(3), N)
+            break
+    else:
+        pytest.fail("every run is ended")
     executable.limit()
     executable(np.int64(100_000), N)
 
@@ -73,8 +97,8 @@ def test_long_kernels_are_ended(way: str, threads: int) -> None:
             executable.limit(max_seconds=0.3)
             ended_in(lambda: executable(*inputs), TimeBudgetError)
         else:
-            threading.Timer(0.3, executable.cancel).start()
-            assert "cancelled" in ended_in(lambda: executable(*inputs), RunCancelled)
+            with again_and_again(executable.cancel):
+                assert "cancelled" in ended_in(lambda: executable(*inputs), RunCancelled)
     finally:
         burn.set_num_threads(before)
 
@@ -97,7 +121,7 @@ def test_cancelling_ends_the_runs_under_way_and_no_others() -> None:
         executable.cancel()
         time.sleep(0.05)
     for thread in threads:
-        thread.join(20)
+        thread.join()
     executable(np.int64(3), N)
     executable.cancel()  # nothing is under way
     executable(np.int64(3), N)

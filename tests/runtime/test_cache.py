@@ -175,7 +175,7 @@ for turn in range(150):
     command = [sys.executable, "-c", script, str(tmp_path)]
     running = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) for _ in range(2)]
     for process in running:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()
     assert Cache(tmp_path).bytes() <= 60_000 + 2 * 20_000
     assert not list(tmp_path.glob("**/*.tmp"))

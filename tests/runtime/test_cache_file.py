@@ -349,7 +349,7 @@ for _ in range(15):
     thread = threading.Thread(target=use)
     thread.start()
     for process in running:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()
     done.set()
     thread.join()

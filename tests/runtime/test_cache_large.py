@@ -15,6 +15,7 @@ import pytest
 from burn.runtime import cache_file, verified, writing
 from burn.runtime.artefact import Artefact, Constant, Signature, Target
 from burn.runtime.cache import Cache, CacheWarning
+from tests.clocks import wait_for_tick
 
 SIZE = 1 << 16
 
@@ -54,7 +55,7 @@ class Held:
 
         def held(artefact: Artefact, path: str | os.PathLike[str], durable: bool = True) -> None:
             self.threads.append(threading.current_thread())
-            assert self.open.wait(60)
+            assert self.open.wait(300)
             save(artefact, path, durable)
 
         monkeypatch.setattr(Artefact, "save", held)
@@ -114,7 +115,7 @@ def test_a_child_of_fork_waits_for_no_thread_of_its_parent(tmp_path: Path, monke
     child = os.fork()
     if child == 0:
         os._exit(0 if cache.get(b"key") is None else 1)
-    ended = time.monotonic() + 30
+    ended = time.monotonic() + 300
     status = (0, 0)
     while status[0] == 0 and time.monotonic() < ended:
         status = os.waitpid(child, os.WNOHANG)
@@ -150,6 +151,7 @@ def test_an_entry_is_written_without_a_thread_if_none_starts(tmp_path: Path) -> 
 import atexit
 from burn.runtime import cache, writing
 from tests.runtime.test_cache_large import artefact
+from tests.clocks import wait_for_tick
 cache.LARGE = 1
 store = cache.Cache(cache.Path({str(tmp_path)!r}))
 @atexit.register
@@ -222,6 +224,7 @@ def test_damage_in_place_is_found(tmp_path: Path) -> None:
     cache.put(b"key", artefact())
     assert cache.get(b"key") is not None and cache.get(b"key") is not None
     path = cache.path(b"key")
+    wait_for_tick(tmp_path)
     with path.open("r+b") as file:
         file.seek(-100, os.SEEK_END)
         file.write(b"damaged")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -220,6 +221,7 @@ def test_a_file_is_no_larger_than_its_cache(tmp_path: Path) -> None:
 
 def test_descriptors_are_closed(cache: Cache) -> None:
     """A program that is in use has the descriptor of its map, as one that was loaded."""
+    gc.collect()  # files of earlier tests
     before = len(os.listdir("/proc/self/fd"))
     file, constants = filed(cache, [drawn(40_000)])
     cache.put_later(b"key", artefact(*constants), lambda: True, file)

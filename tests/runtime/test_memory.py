@@ -179,7 +179,7 @@ def test_forks_while_pages_are_released() -> None:
         for _ in range(40):
             child = os.fork()
             if not child:
-                signal.alarm(5)
+                signal.alarm(120)  # ends a child that waits for the lock
                 ctypes.CDLL(None).dl_iterate_phdr(callback, None)
                 os._exit(0)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

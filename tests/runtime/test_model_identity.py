@@ -11,6 +11,7 @@ import pytest
 
 from burn.runtime import model_identity
 from burn.runtime.files import mapped
+from tests.clocks import wait_for_tick
 
 LARGE = model_identity.LARGE
 NAMED = b"\n\x08location\x12\x07big.bin"
@@ -61,6 +62,7 @@ def test_data_that_keeps_size_and_time_is_seen(reads: list[Path], tmp_path: Path
     assert identity(model) == [digest(NAMED), f"big.bin {digest(bytes(size))}"]
     first = whole(model)
     assert first == whole(model) and reads.count(data) == (1 if size == LARGE else 3)
+    wait_for_tick(tmp_path)
     data.write_bytes(b"1" * size)
     os.utime(data, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert identity(model) == [digest(NAMED), f"big.bin {digest(b'1' * size)}"]
@@ -95,6 +97,7 @@ def test_a_change_that_keeps_size_and_time_is_seen(reads: list[Path], tmp_path: 
     model = tmp_path / "model.onnx"
     model.write_bytes(bytes(LARGE))
     first, times = identity(model), model.stat()
+    wait_for_tick(tmp_path)
     with model.open("r+b") as file:
         file.write(b"1")
     os.utime(model, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -122,6 +125,7 @@ def test_a_file_that_changes_while_it_is_read_gets_no_note(reads: list[Path], tm
     model = tmp_path / "model.onnx"
     model.write_bytes(bytes(LARGE))
     status, content = model.stat(), mapped(model)
+    wait_for_tick(tmp_path)
     model.write_bytes(b"1" * LARGE)
     model_identity.identity(model, status, content)
     assert identity(model) == [hashlib.sha256(b"1" * LARGE).hexdigest()]

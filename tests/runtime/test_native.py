@@ -118,11 +118,13 @@ def test_fixed_and_repeated_sizes_are_checked(scale: bytes) -> None:
 
 
 def test_profile_counts_launches_and_time(scale: bytes) -> None:
+    start = time.perf_counter_ns()
     outputs, rows, events = program(scale).run([np.ones(100_000, np.float32)], profile=True)
+    passed = time.perf_counter_ns() - start
     assert outputs[0][0] == 4
     ((calls, nanoseconds),) = rows
     assert calls == 1
-    assert 0 < nanoseconds < 10**9
+    assert 0 < nanoseconds <= passed
     ((kernel, began, took, on_gpu),) = events
     assert (kernel, took, on_gpu) == (0, nanoseconds, False) and began >= 0
 
@@ -174,7 +176,7 @@ def test_callers_and_thread_changes_under_a_sanitizer(tmp_path: Path, sanitizer:
     stress = str(Path(__file__).parent / "stress.c")
     libraries = ["-lpthread", "-ldl", "-lm"]
     subprocess.run([*flags, stress, *sources, *libraries, "-o", str(tmp_path / "stress")], check=True)
-    run = subprocess.run([str(tmp_path / "stress")], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([str(tmp_path / "stress")], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -183,14 +185,14 @@ def test_the_number_of_threads_comes_from_the_environment(text: str, threads: st
     script = "from burn.runtime import _native; print(_native.num_threads(), _native.cpu_cores())"
     environment = os.environ | {"BURN_NUM_THREADS": text}
     run = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300, check=True
     )
     number, cores = run.stdout.split()
     assert number == (threads or cores)
     assert ("which is no number of threads" in run.stderr) == (threads is None)
 
 
-def test_a_forked_child_can_run(scale: bytes) -> None:
+def test_a_forked_child_can_run(scale: bytes, tmp_path: Path) -> None:
     """Threads do not survive a fork; the pool must notice."""
     script = """
 import os, sys
@@ -208,10 +210,9 @@ if child == 0:
     os._exit(0 if ok else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    path = Path(__file__).parent / "__pycache__" / "scale.o"
-    path.parent.mkdir(exist_ok=True)
+    path = tmp_path / "scale.o"
     path.write_bytes(scale)
-    subprocess.run([sys.executable, "-c", script, str(path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, timeout=300)
 
 
 # ---- loading -------------------------------------------------------------------------------------------------------
@@ -248,7 +249,7 @@ def test_other_bytes_are_refused(code: bytes) -> None:
         program(code)
 
 
-def test_damaged_objects_never_crash_the_loader(scale: bytes) -> None:
+def test_damaged_objects_never_crash_the_loader(scale: bytes, tmp_path: Path) -> None:
     """Bytes changed, cut off and repeated. In a process of its own: a crash is a failure, not the end of the tests."""
     script = """
 import random, sys
@@ -281,10 +282,9 @@ for trial in range(6000):
         pass
 print(loaded)
 """
-    path = Path(__file__).parent / "__pycache__" / "scale_to_damage.o"
-    path.parent.mkdir(exist_ok=True)
+    path = tmp_path / "scale.o"
     path.write_bytes(scale)
-    run = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) < 6000  # some damage is to code or names that are not used; not all of it
 
@@ -384,9 +384,9 @@ def test_ten_thousand_buffers_are_planned_quickly() -> None:
     first = random.integers(0, 10_000, 10_000)
     live = [(int(f), int(f + d)) for f, d in zip(first, random.integers(0, 20, 10_000), strict=True)]
     sizes = [int(s) for s in random.integers(1, 1 << 24, 10_000)]
-    began = time.process_time()
+    began = time.thread_time()
     _native.plan(live, sizes)
-    assert time.process_time() - began < 5  # of its own, whatever else runs; 0.25 is usual
+    assert time.thread_time() - began < 5  # of its own, whatever else runs; 0.25 is usual
 
 
 @pytest.mark.parametrize(("size", "code"), [(-1, 4), (2**62, 1), (2**63 - 1, 1)])

@@ -67,7 +67,7 @@ def test_opposite_directions_do_not_wait_for_each_other(pair: tuple[_native.Devi
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
         assert not thread.is_alive()
 
 

@@ -95,7 +95,7 @@ def loaders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Loader]:
 def loaded(program: Path, objects: Sequence[bytes]) -> list[Image | str]:
     """Of each object its image, or why it was refused."""
     sent = b"".join(struct.pack("<Q", len(code)) + code for code in objects)
-    done = subprocess.run([program], input=sent, capture_output=True, timeout=120)
+    done = subprocess.run([program], input=sent, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     made: list[Image | str] = []
     at = 0

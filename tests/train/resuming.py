@@ -1,5 +1,6 @@
 """A small training that can be killed and goes on: `python -m tests.train.resuming FOLDER KIND` writes a line a step, and at the
-end a digest of everything that it came to. KIND is where its batches come from."""
+end a digest of everything that it came to. KIND is where its batches come from. It reads a line of its input for each step after the
+first, so that it is never many steps ahead of the process that kills it."""
 
 from __future__ import annotations
 
@@ -54,9 +55,15 @@ def batches(kind: str) -> Any:
     )
 
 
+is_led = False
+"""True if another process says when the training goes on."""
+
+
 def tell(event: Event, control: Control) -> None:
     if isinstance(event, Stepped):
         print("step", event.step, flush=True)
+        if is_led:
+            sys.stdin.readline()
 
 
 def learner(folder: Path | None, every: int | None = 4) -> Learner:
@@ -91,4 +98,5 @@ def train(folder: Path | None, kind: str) -> str:
 
 
 if __name__ == "__main__":
+    is_led = True
     print(train(Path(sys.argv[1]), sys.argv[2]), flush=True)

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,16 @@ def _killed(folder: Path, kind: str, kills: int, seed: int) -> tuple[str, list[i
     moments, after = random.Random(seed), []
     while True:
         command = [sys.executable, "-m", "tests.train.resuming", str(folder), kind]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
+        with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdin is not None and child.stdout is not None
             left = moments.randint(4, 2 * resuming.STEPS // (kills + 4)) if len(after) < kills else -1
             last = ""
             for line in child.stdout:
                 last = line.strip()
                 left -= 1
+                with suppress(BrokenPipeError):  # it was killed
+                    child.stdin.write("\n")
+                    child.stdin.flush()
                 if left == 0:
                     time.sleep(moments.random() * 0.004)  # between steps, in one, or while a checkpoint is written
                     child.kill()

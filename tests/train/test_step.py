@@ -231,12 +231,15 @@ def test_memory_does_not_grow() -> None:
     x = np.ones((4, 8), np.float32)
     for _ in range(200):
         step(x)
-    gc.collect()
-    before = _resident()
-    for _ in range(10000):
-        step(x)
-    gc.collect()
-    assert _resident() - before < 2 << 20
+    growths = []
+    for _ in range(4):  # what an allocator or another thread keeps once is no leak
+        gc.collect()
+        before = _resident()
+        for _ in range(2500):
+            step(x)
+        gc.collect()
+        growths.append(_resident() - before)
+    assert min(growths) < 1 << 19
 
 
 def _resident() -> int:

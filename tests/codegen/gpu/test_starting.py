@@ -126,7 +126,7 @@ def test_a_program_is_kept_while_its_constants_are_sent(
     put, init = Cache.put, Executable.__init__
 
     def slow(cache: Cache, *rest: Any) -> None:
-        assert made.wait(60)
+        assert made.wait(300)
         put(cache, *rest)
         order.append("kept")
 

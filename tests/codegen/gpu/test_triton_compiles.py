@@ -120,7 +120,7 @@ def test_kernels_are_compiled_while_others_are_printed() -> None:
 
     def printed() -> Iterator[Source]:
         yield source
-        assert compiled.wait(60)
+        assert compiled.wait(300)
         yield replace(source, name="missing")
         yield source
 
@@ -135,10 +135,10 @@ def test_an_error_of_the_printer_ends_the_compilation() -> None:
         yield all_printed(CASES[:1], "sm_90")[0]
         raise ZeroDivisionError
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(ZeroDivisionError):
         workers.compiled(printed(), MACHINES["sm_90"])
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     assert workers.compiled([], MACHINES["sm_90"]) == []
 
 
@@ -219,7 +219,7 @@ def test_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ended = workers._Worker()
     assert ended.process.stdin is not None
     ended.process.stdin.close()
-    assert ended.process.wait(timeout=60) == 0
+    assert ended.process.wait(timeout=300) == 0
     assert not Path(ended.folder).exists()
 
 

@@ -68,7 +68,7 @@ class Node:
     """A process of Node that runs packages, until it has loaded `MODELS` of them: it frees no module that it has imported."""
 
     MODELS = 25
-    SECONDS = 40.0  # for one run; a worker of the fuzzer has 60
+    SECONDS = 120.0  # for one run; a worker of the fuzzer has 240
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

@@ -10,7 +10,7 @@ from tests.onnx_suite.pool import Died, Pool
 
 from .case import Outcome, Plan, run
 
-SECONDS = 60.0
+SECONDS = 240.0
 BATCH = 500  # seeds before the workers are replaced: what a compiler leaks stays bounded
 
 

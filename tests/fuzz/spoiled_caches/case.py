@@ -16,7 +16,7 @@ from burn.runtime.cache import KERNEL, Cache
 from tests.fuzz.runner import Outcome
 from tests.fuzz.spoiled_caches.mutate import Entries, mutate
 
-SECONDS = 20.0
+SECONDS = 120.0
 MEMORY = 4 << 30  # bytes of address space: the files take some kilobytes
 
 

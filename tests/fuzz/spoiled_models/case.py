@@ -14,7 +14,7 @@ from burn.runtime.artefact import ValueSpec
 from tests.fuzz.runner import Outcome
 from tests.fuzz.spoiled_models.mutate import LARGE, mutate, sources
 
-SECONDS = 30.0
+SECONDS = 120.0
 MEMORY = 8 << 30  # bytes of address space: these models need less, so a larger allocation trusts a size in the file
 
 

@@ -15,7 +15,7 @@ from burn.importers import weights
 from tests.fuzz.runner import Outcome
 from tests.fuzz.spoiled_weights.mutate import mutate
 
-SECONDS = 20.0
+SECONDS = 120.0
 MEMORY = 4 << 30  # bytes of address space: the files take some kilobytes
 LARGE = 1 << 28
 FORBIDDEN = (
