@@ -141,6 +141,12 @@ print("ready", flush=True)
 sys.stdin.readline()
 start = time.monotonic()
 time.sleep(entry.get("sleep", 0))
+if "meet" in entry:  # the first model of each GPU waits for that of the other one
+    met = pathlib.Path(entry["meet"])
+    (met / os.environ["CUDA_VISIBLE_DEVICES"]).touch()
+    end = time.monotonic() + 50
+    while len(os.listdir(met)) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
 row |= {"begun": begun, "from": start, "to": time.monotonic(), "gpu": os.environ.get("CUDA_VISIBLE_DEVICES")}
 print(json.dumps(row | {"cores": sorted(os.sched_getaffinity(0))}), flush=True)
 """
@@ -162,7 +168,7 @@ def test_one_model_is_timed_at_a_time(tmp_path: Path, monkeypatch: pytest.Monkey
     script = tmp_path / "fake.py"
     script.write_text(FAKE)
     work = [({"list": "fake", "name": name, "sleep": 0.05}, Setting()) for name in ("a", "b", "broken", "c")]
-    rows = {row["name"]: row for row in Schedule(script, 4, 60, 60).rows(work)}
+    rows = {row["name"]: row for row in Schedule(script, 4, 600, 300).rows(work)}
     assert "it is broken" in rows.pop("broken")["failed"]
     assert len(rows) == 3 and do_not_overlap(spans(rows.values()))
 
@@ -176,8 +182,10 @@ def test_each_gpu_times_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(schedule.Job, "move", lambda job, cores: moved.append(cores))
     script = tmp_path / "fake.py"
     script.write_text(FAKE)
-    work = [({"list": "fake", "name": name, "sleep": 0.2}, Setting()) for name in "abcd"]
-    rows = list(schedule.Schedule(script, 2, 60, 60, ("0", "1")).rows(work))
+    (tmp_path / "met").mkdir()
+    entry = {"list": "fake", "meet": str(tmp_path / "met"), "sleep": 0.05}
+    work = [({**entry, "name": name}, Setting()) for name in "abcd"]
+    rows = list(schedule.Schedule(script, 2, 600, 300, ("0", "1")).rows(work))
     for gpu in ("0", "1"):
         assert do_not_overlap(spans(row for row in rows if row["gpu"] == gpu))
     assert {row["gpu"] for row in rows} == {"0", "1"} and len(rows) == 4
@@ -208,7 +216,7 @@ def test_a_model_without_memory_runs_again_alone(tmp_path: Path, monkeypatch: py
     script.write_text(FAKE)
     entry = {"list": "fake", "folder": str(tmp_path), "sleep": 0.05}
     work = [({**entry, "name": name}, Setting()) for name in ("large", "a", "b")]
-    rows = list(Schedule(script, 3, 60, 60).rows(work))
+    rows = list(Schedule(script, 3, 600, 300).rows(work))
     assert [row["name"] for row in rows][-1] == "large" and "eager failed" not in rows[-1] and len(rows) == 3
     assert max(row["to"] for row in rows[:2]) <= rows[-1]["begun"]
 
@@ -221,7 +229,7 @@ def test_training_steps_take_more_of_a_gpu(tmp_path: Path, monkeypatch: pytest.M
     script = tmp_path / "fake.py"
     script.write_text(FAKE)
     work = [({"list": "fake", "name": name, "sleep": 0.05}, Setting(training=True)) for name in "ab"]
-    rows = list(Schedule(script, 5, 60, 60).rows(work))
+    rows = list(Schedule(script, 5, 600, 300).rows(work))
     assert len(rows) == 2 and do_not_overlap(spans(rows, "begun"))
 
 

@@ -17,7 +17,7 @@ from burn.errors import DistributedError, ModelError
 
 
 @contextmanager
-def coordinated(count: int, timeout: float = 5.0, stall: float = 30.0) -> Iterator[str]:
+def coordinated(count: int, timeout: float = 60.0, stall: float = 300.0) -> Iterator[str]:
     listener = listen("127.0.0.1:0")
     coordinator = Coordinator(count, timeout, stall)
     thread = threading.Thread(target=coordinator.serve, args=(listener,), daemon=True)
@@ -27,7 +27,7 @@ def coordinated(count: int, timeout: float = 5.0, stall: float = 30.0) -> Iterat
     thread.join()
 
 
-def together(count: int, work: Callable[[Processes], Any], timeout: float = 5.0, stall: float = 30.0) -> list[Any]:
+def together(count: int, work: Callable[[Processes], Any], timeout: float = 60.0, stall: float = 300.0) -> list[Any]:
     """The results, or the errors, of all ranks."""
     results: list[Any] = [None] * count
 
@@ -106,27 +106,41 @@ def test_a_rank_that_leaves_early_is_named() -> None:
 
 
 def test_a_rank_that_is_silent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    beat = Processes._beat
+    beat, look, named = Processes._beat, Coordinator._look, threading.Event()
     monkeypatch.setattr(Processes, "_beat", lambda own: None if own.rank == 1 else beat(own))
+
+    def heard(coordinator: Coordinator) -> None:
+        """Rank 0 counts as alive, although its signs of life come late on a busy machine."""
+        if 0 in coordinator.members:
+            coordinator.members[0].heard = time.monotonic()
+        look(coordinator)
+
+    monkeypatch.setattr(Coordinator, "_look", heard)
 
     def work(own: Processes) -> Any:
         if own.rank == 1:
-            time.sleep(2.5)
-            return "woke up"
-        return own.gather("never", None)
+            return named.wait(300)
+        try:
+            return own.gather("never", None)
+        finally:
+            named.set()
 
     found = together(2, work, timeout=1.0)
     assert "rank 1 of 2 has not answered for 1 s" in str(found[0])
 
 
 def test_a_rank_that_the_others_wait_for_is_named() -> None:
+    named = threading.Event()
+
     def work(own: Processes) -> Any:
         if own.rank == 1:
-            time.sleep(3)
-            return "slow"
-        return own.gather("never", None)
+            return named.wait(300)
+        try:
+            return own.gather("never", None)
+        finally:
+            named.set()
 
-    found = together(2, work, timeout=2.0, stall=0.5)
+    found = together(2, work, stall=0.5)
     assert "rank 1 of 2 does not go on: the others wait for it since 0.5 s" in str(found[0])
 
 
@@ -143,19 +157,20 @@ def test_an_engines_error_is_explained() -> None:
 
 def test_an_engines_own_error_stays() -> None:
     def work(own: Processes) -> Any:
+        own.timeout = 0.5  # so long it waits for the news of a lost process
         with own.operation():
             raise RuntimeError("out of memory")
 
-    found = together(2, work, timeout=0.5)
+    found = together(2, work)
     assert all(isinstance(error, RuntimeError) and "out of memory" in str(error) for error in found)
 
 
-def test_ranks_that_do_not_come_up_are_named() -> None:
+def test_ranks_that_do_not_come_up_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Coordinator._look
+    monkeypatch.setattr(Coordinator, "_look", lambda own: look(own) if 0 in own.members else None)
     with coordinated(4, timeout=1.0) as address:
-        began = time.monotonic()
         with pytest.raises(DistributedError, match="rank 1, 2, 3 of 4 did not come up within 1 s"):
-            Processes(0, 4, address, 1.0)
-        assert time.monotonic() - began < 10
+            Processes(0, 4, address, 60.0)
 
 
 def test_wrong_ranks_are_refused() -> None:
@@ -163,7 +178,7 @@ def test_wrong_ranks_are_refused() -> None:
         coordinated(2) as address,
         pytest.raises(DistributedError, match="rank 2 of 3: this training has ranks 0 to 1"),
     ):
-        Processes(2, 3, address, 5.0)
+        Processes(2, 3, address, 60.0)
 
 
 def test_no_coordinator() -> None:

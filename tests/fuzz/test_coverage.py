@@ -1,4 +1,4 @@
-"""Every reader's fuzzer for some seconds, from a new seed each time: BURN_FUZZ_SECONDS says how many (1 by default)."""
+"""Every reader's fuzzer for a number of files, always the same ones; or for BURN_FUZZ_SECONDS, from a new seed each time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ import pytest
 
 from tests.fuzz.coverage.targets import TARGETS, checked
 
+RUNS = 2000
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_reader_answers_or_refuses(name: str, tmp_path: Path) -> None:
     pytest.importorskip("atheris")
-    seconds = int(os.environ.get("BURN_FUZZ_SECONDS", "1"))
-    command = [sys.executable, "-m", "tests.fuzz.coverage", name, "--seconds", str(seconds)]
+    seconds = os.environ.get("BURN_FUZZ_SECONDS")
+    length = ["--runs", str(RUNS), "--seconds", "0", "--seed", "1"] if seconds is None else ["--seconds", seconds]
+    command = [sys.executable, "-m", "tests.fuzz.coverage", name, *length]
     environment = os.environ | {"BURN_FUZZ_FOUND": str(tmp_path), "BURN_CACHE_SIZE": "0"}
+    if seconds is None:
+        environment["PYTHONHASHSEED"] = "0"
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", env=environment)
     found = [f"{path.name}: {path.read_bytes()!r}" for path in tmp_path.iterdir()]
     assert done.returncode == 0 and not found, "\n".join([done.stdout[:200], *found, done.stderr[-3000:]])

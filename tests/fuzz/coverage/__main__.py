@@ -13,7 +13,7 @@ from types import FunctionType
 from tests.fuzz.coverage.targets import TARGETS, checked
 
 MEMORY_MB = 4096  # of the process: nothing in these files needs as much
-TIMEOUT = 20  # seconds for one file
+TIMEOUT = 120  # seconds for one file, on a busy machine
 MOST_BYTES = 8192
 
 
@@ -35,6 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.coverage", allow_abbrev=False)
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--seconds", type=int, default=60, help="how long (default 60)")
+    parser.add_argument("--runs", type=int, default=-1, help="at most so many files are read")
     parser.add_argument("--seed", type=int, help="of the fuzzer; a new one each time by default")
     parser.add_argument("--corpus", type=Path, help="a folder where files that reach new branches are kept")
     parser.add_argument("--file", type=Path, help="reads this file only")
@@ -64,6 +65,7 @@ def main() -> int:
     corpus.mkdir(exist_ok=True)
     settings = {
         "max_total_time": options.seconds,
+        "runs": options.runs,
         "seed": first,
         "max_len": max(MOST_BYTES, *map(len, seeds)),
         "rss_limit_mb": MEMORY_MB,
