@@ -168,9 +168,9 @@ def test_an_engines_own_error_stays() -> None:
 def test_ranks_that_do_not_come_up_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     look = Coordinator._look
     monkeypatch.setattr(Coordinator, "_look", lambda own: look(own) if 0 in own.members else None)
-    with coordinated(4, timeout=1.0) as address:
-        with pytest.raises(DistributedError, match="rank 1, 2, 3 of 4 did not come up within 1 s"):
-            Processes(0, 4, address, 60.0)
+    error = pytest.raises(DistributedError, match="rank 1, 2, 3 of 4 did not come up within 1 s")
+    with coordinated(4, timeout=1.0) as address, error:
+        Processes(0, 4, address, 60.0)
 
 
 def test_wrong_ranks_are_refused() -> None:

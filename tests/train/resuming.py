@@ -1,6 +1,6 @@
 """A small training that can be killed and goes on: `python -m tests.train.resuming FOLDER KIND` writes a line a step, and at the
-end a digest of everything that it came to. KIND is where its batches come from. It reads a line of its input after each step, so that
-it is never many steps ahead of the process that kills it."""
+end a digest of everything that it came to. KIND is where its batches come from. It reads a line of its input after each step, so
+that it is never many steps ahead of the process that kills it."""
 
 from __future__ import annotations
 
