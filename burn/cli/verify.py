@@ -13,10 +13,6 @@ from burn.errors import BurnError, Problem
 Arrays = Mapping[str, np.ndarray]
 
 
-PEERS = ("onnxruntime", "reference", "xla")
-"""ONNX Runtime, burn's reference device (the interpreter of kernels), and XLA through StableHLO."""
-
-
 def verify_outputs(
     model: Path, feeds: Arrays, outputs: Arrays, tolerance: float, peer: str = "onnxruntime"
 ) -> list[dict[str, Any]]:

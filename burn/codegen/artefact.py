@@ -42,7 +42,7 @@ def artefact_of(program: Program, built: Built, backend: Backend, to_file: bool 
         ),
         sites=tuple(built.sites),
         images=tuple(built.images),
-        libraries=_libraries(program, built),
+        libraries=_libraries(built),
     )
 
 
@@ -56,7 +56,7 @@ def _constant(value: ir.Value, weights: WeightStore, to_file: bool) -> Constant:
     return Constant.of(array, weights.weight(op.key).stored)
 
 
-def _libraries(program: Program, built: Built) -> tuple[Library, ...]:
+def _libraries(built: Built) -> tuple[Library, ...]:
     """The functions of custom ops. Code that is text is for another compiler, which links them."""
     is_linked = not bytes(built.code[:4]).startswith(_ELF)
     made = {}

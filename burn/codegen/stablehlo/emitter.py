@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from burn.codegen.stablehlo.builder import Builder, Size, Value
-from burn.codegen.stablehlo.elements import carrier, has_carrier
+from burn.codegen.stablehlo.elements import has_carrier
 from burn.dialect.control import If, Loop
 from burn.dialect.custom import BODIES, Custom
 from burn.dialect.dims import Dim
@@ -193,8 +193,3 @@ def problems(block: ir.Block, calls: bool = False) -> list[Problem]:
         for operation in inner.operations
         if isinstance(op := operation.opview, Op) and (reason := refused(op, calls))
     ]
-
-
-def carried_type(type_: TensorType) -> TensorType:
-    """The type that a value has inside of a module."""
-    return type_.with_dtype(carrier(type_.dtype))

@@ -332,9 +332,9 @@ class _Printer:
             at = storing.dim(self._index(self.geometry.band, 0))
             storing.axes["p"].mask = code.let(f"{at} < {storing.dim(band.extent)}", "written")
         self._sums(loading, storing)
-        return self._printed(tiled)
+        return self._printed()
 
-    def _printed(self, tiled: Sequence[LoopVar]) -> Printed:
+    def _printed(self) -> Printed:
         kernel, banded, block = self.kernel, self.banded, self.block
         names, arguments = given(kernel, self.values)
         names = [*names, "INT: tl.constexpr"]

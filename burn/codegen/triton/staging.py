@@ -15,9 +15,6 @@ ALIGNMENT = 128
 BARRIER = 16
 """Bytes of a barrier, with padding."""
 
-MOST_COPIED = (1 << 20) - 1
-"""Bytes for which a barrier can wait."""
-
 FIRST = ".reg .pred p; .reg .b32 t; mov.u32 t, %tid.x; setp.eq.u32 p, t, 0;"
 """Sets p in the first thread."""
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
 from burn.importers.jax.dtypes import dtype_name, is_key, key_shape
 from burn.importers.jax.locations import source_line
@@ -140,7 +140,3 @@ def _says_nothing(value: Any) -> bool:
     return (
         value is None or value is False or (isinstance(value, (tuple, list)) and not any(v is not None for v in value))
     )
-
-
-def rank_of(x: Value) -> int:
-    return type_of(x).rank

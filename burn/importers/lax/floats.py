@@ -19,11 +19,6 @@ def sign(x: Value) -> Value:
     return ops.select(ops.eq(x, like(0.0, x)), x, ops.sign(x))
 
 
-def negative_zero_kept(x: Value, result: Value) -> Value:
-    """The result, or x where x is a zero: -0 stays -0."""
-    return ops.select(ops.eq(x, like(0.0, x)), x, result)
-
-
 def is_finite(x: Value) -> Value:
     return ops.lt(ops.abs(x), like(math.inf, x))
 

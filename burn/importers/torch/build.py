@@ -98,7 +98,7 @@ class Importer:
                 values[node] = self._attribute(graph, node)
             elif node.op == "call_function":
                 try:
-                    values[node] = self._call(graph, node, values)
+                    values[node] = self._call(node, values)
                 except Skipped:
                     values[node] = FAILED
             elif node.op == "output":
@@ -140,7 +140,7 @@ class Importer:
             self._key = before
 
     # ---- calls -------------------------------------------------------------------------------------------------------
-    def _call(self, graph: fx.GraphModule, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+    def _call(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
         if node.target is operator.getitem:
             source, index = node.args
             return _checked(values[source])[index]  # type: ignore[index]

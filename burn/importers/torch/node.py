@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import torch
 from torch import fx
 
 from burn.dialect import ops
@@ -187,8 +186,3 @@ def source_location(node: fx.Node) -> tuple[str, int]:
             number_ = rest.split(",")[0]
             return (file, int(number_)) if number_.isdigit() else ("", 0)
     return "", 0
-
-
-def result_dtype(dtype: torch.dtype | None, x: ir.Value) -> str:
-    """An explicit element type, or x's."""
-    return type_of(x).dtype if dtype is None else dtype_name(dtype)

@@ -29,10 +29,6 @@ class Format:
     def min_normal(self) -> float:
         return 2.0 ** (1 - self.bias)
 
-    @property
-    def sign_bit(self) -> int:
-        return 1 << (self.mantissa + (self.bias + 1).bit_length())
-
 
 FORMATS = {
     "f32": Format(23, 127, 0.693359375, math.log(2) - 0.693359375, -8.742278000372476e-08, 89.0, -104.0, 18.0),

@@ -21,7 +21,7 @@ def _over_last_axes(node: Node, context: Context) -> Layer | None:
     for parameter in (scale, bias):
         if parameter is not None and not (context.constant(parameter) and parameter.type.shape == shape):
             return None
-    if (scale is None and bias is not None) or _mixed(x, scale, bias):
+    if (scale is None and bias is not None) or _mixed(scale, bias):
         return None
     constants = {k: v for k, v in (("weight", scale), ("bias", bias)) if v is not None}
     arguments = {
@@ -37,7 +37,7 @@ def _over_last_axes(node: Node, context: Context) -> Layer | None:
     return Layer("nn.LayerNorm" if node.op == "layer_norm" else "nn.RMSNorm", [x], constants, arguments, defaults)
 
 
-def _mixed(x: Value, *parameters: Value | None) -> bool:
+def _mixed(*parameters: Value | None) -> bool:
     """True if the parameters differ from one another in their element types."""
     return len({p.type.dtype for p in parameters if p is not None}) > 1
 
@@ -45,7 +45,7 @@ def _mixed(x: Value, *parameters: Value | None) -> bool:
 @rule("batch_norm")
 def _batch_norm(node: Node, context: Context) -> Layer | None:
     x, *parameters = node.operands
-    if not all(map(context.constant, parameters)) or _mixed(x, *parameters) or not 2 <= x.type.rank <= 5:
+    if not all(map(context.constant, parameters)) or _mixed(*parameters) or not 2 <= x.type.rank <= 5:
         return None
     constants: dict[str, Any] = dict(zip(("weight", "bias", "running_mean", "running_var"), parameters, strict=True))
     arguments = {
@@ -65,7 +65,7 @@ def _by_channel(node: Node, context: Context) -> Layer | None:
         return None
     if affine and not (context.constant(scale) and context.constant(bias)):
         return None
-    if _mixed(x, scale, bias):
+    if _mixed(scale, bias):
         return None
     constants = {"weight": scale, "bias": bias} if affine else {}
     name = "nn.GroupNorm" if node.op == "group_norm" else "nn.InstanceNorm"

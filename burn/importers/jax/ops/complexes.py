@@ -159,15 +159,15 @@ def in_order(eqn: Equation, a: Any, b: Any) -> Value:
     """In the order of real parts, then of imaginary parts, each in the total order of floats."""
     a, b = as_complex(a), as_complex(b)
     compare = partial(eqn.call, RULES["lt_to"])
-    same = ops.and_(*(_total_equal(eqn, p, q) for p, q in ((a.real, b.real), (a.imag, b.imag))))
+    same = ops.and_(*(_total_equal(p, q) for p, q in ((a.real, b.real), (a.imag, b.imag))))
     if eqn.op == "eq_to":
         return same
     first, second = compare([a.real, b.real]), compare([a.imag, b.imag])
-    before = ops.or_(first, ops.and_(_total_equal(eqn, a.real, b.real), second))
+    before = ops.or_(first, ops.and_(_total_equal(a.real, b.real), second))
     return before if eqn.op == "lt_to" else ops.or_(before, same)
 
 
-def _total_equal(eqn: Equation, a: Value, b: Value) -> Value:
+def _total_equal(a: Value, b: Value) -> Value:
     word = f"int{8 * np.dtype(type_of(a).dtype).itemsize}"
     return ops.eq(ops.bitcast(a, dtype=word), ops.bitcast(b, dtype=word))
 
@@ -262,7 +262,7 @@ def cumlogsumexp(eqn: Equation, x: Complex, *, axis: int, reverse: bool) -> Any:
     return eqn.expand(function, x)
 
 
-def _many(eqn: Equation, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[bool]]:
+def _many(operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[bool]]:
     """Operands and starts of a reduction by a function, flat, and which are complex."""
     count = len(operands) // 2
     both = [isinstance(x, Complex) for x in operands[:count]]
@@ -272,7 +272,7 @@ def _many(eqn: Equation, operands: Sequence[Any]) -> tuple[list[Any], list[Any],
 @complex_primitive("reduce")
 def reduce_by(eqn: Equation, *operands: Any, computation: Any, jaxpr: Any, dimensions: Sequence[int]) -> Any:
     """By a function of the user's, which the jaxpr is of scalars."""
-    xs, starts, both = _many(eqn, operands)
+    xs, starts, both = _many(operands)
 
     def combine(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
         return leaves(eqn.elementwise(jaxpr, [*rebuilt(a, both), *rebuilt(b, both)]))
@@ -282,7 +282,7 @@ def reduce_by(eqn: Equation, *operands: Any, computation: Any, jaxpr: Any, dimen
 
 @complex_primitive("reduce_window")
 def reduce_windows(eqn: Equation, *operands: Any, jaxpr: Any, consts: Any, padding: Any, **window: Any) -> Any:
-    xs, starts, both = _many(eqn, operands)
+    xs, starts, both = _many(operands)
 
     def combine(a: Any, b: Any) -> list[Value]:
         return leaves(eqn.elementwise(jaxpr, [*rebuilt(a, both), *rebuilt(b, both)], consts))

@@ -45,7 +45,7 @@ def group_query_attention(node: Node) -> list[ir.Value | None]:
     if node.has_input(3) != node.has_input(4):
         node.fail("past_key and past_value must be given together")
     room: Dim = node.type(3).shape[2] if node.has_input(3) else 0
-    total = _total(node, length, room)
+    total = _total(node, length)
     lengths = ops.add(convert(reshape(node.required(5), (batch,)), "int64"), number(1, "int64"))
     old = ops.max(ops.sub(lengths, dim_value(length)), number(0, "int64"))
     if not node.has_input(3):
@@ -65,7 +65,7 @@ def group_query_attention(node: Node) -> list[ir.Value | None]:
     return [join_heads(out), *present, _scores(node, q, keys, bias, ends, how)]
 
 
-def _total(node: Node, length: Dim, room: Dim) -> Dim:
+def _total(node: Node, length: Dim) -> Dim:
     """total_sequence_length as a size; without a cache all keys are new."""
     if not node.has_input(3):
         node.no_effect(6, because="without a cache there are no keys but the new ones")

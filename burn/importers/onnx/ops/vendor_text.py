@@ -81,7 +81,7 @@ def ngram_hash_mapping(node: Node) -> list[ir.Value | None]:
     whole = ops.concat([past, ids], axis=1)
     before = [part(whole, 1, size - 1 - k, length) for k in range(size)]
     reset = node.int("reset_on_eos", 0) != 0 and eos is not None
-    breaks = _breaks(node, batch, length) if node.has_input(6) else None
+    breaks = _breaks(node, length) if node.has_input(6) else None
     mixed, hidden = ops.mul(before[0], _element(node, 1, 0)), None
     columns = []
     for k in range(1, size):
@@ -111,7 +111,7 @@ def _either(a: ir.Value | None, b: ir.Value) -> ir.Value:
     return b if a is None else ops.or_(a, b)
 
 
-def _breaks(node: Node, batch: Dim, length: Dim) -> ir.Value:
+def _breaks(node: Node, length: Dim) -> ir.Value:
     """Where a token [b, s] begins a segment: its id differs from the one before. The first token begins none."""
     segments = node.required(6)
     before = ops.concat([part(segments, 1, 0, 1), segments], axis=1)

@@ -46,7 +46,7 @@ def take(node: Node, x: ir.Value, index: ir.Value) -> ir.Value:
 
 
 # ---- x[i, :, j] ---------------------------------------------------------------------------------------------------------
-def _indices(node: Node, x: ir.Value, indices: list[Any]) -> tuple[list[int], list[ir.Value], tuple[Dim, ...]]:
+def _indices(node: Node, indices: list[Any]) -> tuple[list[int], list[ir.Value], tuple[Dim, ...]]:
     """The indexed axes, their indices, and the broadcast shape of those. A mask becomes the indices of its true elements, one
     tensor for each of its axes."""
     axes, found = [], []
@@ -79,7 +79,7 @@ def _where(node: Node, mask: ir.Value) -> list[ir.Value]:
 def index(node: Node, x: ir.Value, indices: list[Any]) -> ir.Value:
     """numpy's indexing with tensors: the indices broadcast; the axes that they name are replaced by theirs, in place when
     the axes lie side by side, else in front."""
-    axes, found, shape = _indices(node, x, indices)
+    axes, found, shape = _indices(node, indices)
     type_ = type_of(x)
     if len(axes) == 1:
         result = ops.gather(x, found[0], axis=axes[0])
@@ -122,7 +122,7 @@ def index_put(
         after = type_.rank - before - type_of(mask).rank
         chosen = reshape(mask, (*type_of(mask).shape, *[1] * after))
         return ops.select(chosen, reshape(node.as_result(values), ()), x)
-    axes, found, shape = _indices(node, x, indices)
+    axes, found, shape = _indices(node, indices)
     if len(axes) == 1 and len(shape) == 1:
         (axis,), (index,) = axes, found
         rows = broadcast_to(

@@ -155,10 +155,6 @@ def angle(node: Node, x: ir.Value) -> ir.Value:
 
 
 # ---- two operands -------------------------------------------------------------------------------------------------------
-def _overloads(name: str) -> tuple[str, ...]:
-    return (f"{name}.Tensor", f"{name}.Scalar")
-
-
 _BOTH = ("Tensor", "Scalar")
 BINARY: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "mul": ("mul", "same", _BOTH),
