@@ -8,7 +8,7 @@ from dataclasses import replace
 from burn.codegen.triton import (
     attention,
     attention_gradient,
-    banded,
+    banded_code,
     column_reductions,
     contract,
     few_bits,
@@ -18,6 +18,7 @@ from burn.codegen.triton import (
     windows,
 )
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
+from burn.codegen.triton.banded import banded_of
 from burn.codegen.triton.choices import key
 from burn.codegen.triton.foreach import Together, together
 from burn.codegen.triton.heuristics.few_bits import inner_loops
@@ -127,8 +128,8 @@ class KernelPrinter:
         return [replace(each, printed=self._named(each.printed)) for each in together(calls, printed)]
 
     def _loops(self, kernel: LoopKernel) -> Printed:
-        if (convolution := banded.banded_of(kernel, self.abilities, self.hints)) is not None:
-            return self._named(banded.emit(convolution, self.sites))
+        if (convolution := banded_of(kernel, self.abilities, self.hints)) is not None:
+            return self._named(banded_code.emit(convolution, self.sites))
         if (found := windows.windows_of(kernel, self.abilities.processors)) is not None:
             return self._named(windows.emit(found, self.sites))
         general, values = parametrize(kernel)

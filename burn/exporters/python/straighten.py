@@ -23,7 +23,8 @@ from burn.dialect.query import erase_dead, is_named, op_of, result_type, splat
 from burn.dialect.shape import Reshape, Transpose
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Law, Rewriter
-from burn.passes.patterns.attention import causal_mask, shared_heads, usual
+from burn.passes.patterns.attention import shared_heads, usual
+from burn.passes.patterns.attention_masks import causal_mask
 
 LAWS: dict[str, list[Law]] = {}
 LONGEST = 8

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-FAMILIES = ("activation", "normalization", "attention")
+FAMILIES = ("activation", "normalization", "attention", "attention_masks")
 
 
 def load() -> None:

@@ -14,7 +14,8 @@ import pytest
 from burn.codegen.triton import kernels
 from burn.codegen.triton.abilities import USUAL_ABILITIES
 from burn.codegen.triton.backend import for_options
-from burn.codegen.triton.banded import Banded, emit
+from burn.codegen.triton.banded import Banded
+from burn.codegen.triton.banded_code import emit
 from burn.codegen.triton.heuristics.banded import RESULTS, BandBlock, band_block, shapes_of
 from burn.codegen.triton.images import compile_all
 from burn.codegen.triton.printed import Printed
@@ -51,7 +52,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Banded]:
         found.append(banded)
         return emit(banded, sites)
 
-    monkeypatch.setattr(kernels.banded, "emit", kept)
+    monkeypatch.setattr(kernels.banded_code, "emit", kept)
     return found
 
 
