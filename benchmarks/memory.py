@@ -7,6 +7,9 @@ Each model has its inputs beside it (.npz), as `cpu_zoo.py prepare` writes them.
 (burn/bench/cold.py), which has no children. The peak is the system's own: the most bytes that were resident at once (VmHWM).
 Pages of libraries and of the mapped model count. The anonymous part is sampled every 2 ms: memory that the system cannot drop.
 CPU seconds are those of the whole process, so that they mean something on a machine that is not idle.
+
+Python's bytecode is cached, as it is for an installed package: compiling the sources of a process takes memory and time. Each
+engine's first process is not counted, because it writes the bytecode of the modules that it imports.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+
+import burn
 
 PAUSE = 0.002
 CASES = (("burn", "cold"), ("burn", "warm"), ("onnxruntime", "cold"))
@@ -47,16 +52,25 @@ def anonymous(pid: int) -> int:
         return 0
 
 
-def measured(engine: str, model: Path, feeds: dict[str, np.ndarray], threads: int, scratch: Path) -> Peak:
+def environment(bytecode: str) -> dict[str, str]:
+    """Of the processes, with a folder for bytecode unless there is one already."""
+    given = {"PYTHONPYCACHEPREFIX": bytecode, **os.environ}
+    given.pop("PYTHONDONTWRITEBYTECODE", None)
+    return given
+
+
+def measured(
+    engine: str, model: Path, feeds: dict[str, np.ndarray], threads: int, scratch: Path, variables: dict[str, str]
+) -> Peak:
     """One process, with the cache in `scratch`. Raises RuntimeError with the last line of one that fails."""
     inputs = scratch / "inputs.npz"
     arrays = {f"input_{index}": array for index, array in enumerate(feeds.values())}
     np.savez(inputs, allow_pickle=False, **arrays)
     job = json.dumps([engine, str(model), threads, str(inputs), list(feeds), str(scratch)])
-    environment = {**os.environ, "BURN_CACHE_DIR": str(scratch / "burn")}
     with subprocess.Popen(
         [sys.executable, "-m", "burn.bench.cold", job],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**variables, "BURN_CACHE_DIR": str(scratch / "burn")},
     ) as process:  # fmt: skip
         most = 0
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -70,12 +84,12 @@ def measured(engine: str, model: Path, feeds: dict[str, np.ndarray], threads: in
     return Peak(json.loads(output.splitlines()[-1])["peak"], most, usage.ru_utime + usage.ru_stime)
 
 
-def row(model: Path, threads: int) -> list[Peak]:
+def row(model: Path, threads: int, variables: dict[str, str]) -> list[Peak]:
     """A peak for each of `CASES`."""
     with np.load(model.with_suffix(".npz")) as file:
         feeds = dict(file)
     with tempfile.TemporaryDirectory() as scratch:
-        return [measured(engine, model, feeds, threads, Path(scratch)) for engine, _ in CASES]
+        return [measured(engine, model, feeds, threads, Path(scratch), variables) for engine, _ in CASES]
 
 
 def table(rows: dict[str, list[Peak]]) -> str:
@@ -110,13 +124,21 @@ def main() -> None:
         drawn = sorted(path for path in args.folder.glob("*.onnx") if path.with_suffix(".npz").exists())
         models += random.Random(args.seed).sample(drawn, min(args.count, len(drawn)))
     rows: dict[str, list[Peak]] = {}
-    for model in models:
-        try:
-            rows[model.stem] = peaks = row(model, args.threads)
-        except RuntimeError as error:
-            print(error, flush=True)
-            continue
-        print(model.stem, " ".join(f"{peak.resident / 1e6:.0f}" for peak in peaks), flush=True)
+    with tempfile.TemporaryDirectory() as bytecode:
+        variables = environment(bytecode)
+        subprocess.run(
+            [sys.executable, "-m", "compileall", "-q", Path(burn.__file__).parent], env=variables, check=True
+        )
+        for index, model in enumerate([*models[:1], *models]):
+            try:
+                peaks = row(model, args.threads, variables)
+            except RuntimeError as error:
+                print(error, flush=True)
+                continue
+            if not index:
+                continue
+            rows[model.stem] = peaks
+            print(model.stem, " ".join(f"{peak.resident / 1e6:.0f}" for peak in peaks), flush=True)
     lower = sum(peaks[0].resident <= peaks[-1].resident for peaks in rows.values())
     text = (
         "# Peak memory of loading and one run\n\n"
