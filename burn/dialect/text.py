@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from burn.dialect.mlir import context, func, ir
+from burn.dialect.mlir import context, func, ir, new_context
 from burn.dialect.op import REGISTRY, Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
@@ -99,7 +99,7 @@ def _foreign_module(text: str, file: str) -> ir.Module:
     global _foreign
     if _nesting(text) > MAX_NESTING:
         raise ModelError("not a program", [f"more than {MAX_NESTING} brackets stand inside each other"])
-    foreign = _foreign = _foreign or ir.Context()
+    foreign = _foreign = _foreign or new_context()
     foreign.allow_unregistered_dialects = True
     try:
         return ir.Module.parse(text, foreign)

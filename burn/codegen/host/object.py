@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from burn.codegen.host.compilation_cache import Recent
 from burn.codegen.host.downgrade import older
-from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir, llvm_text
+from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir, llvm_text, new_context
 from burn.errors import CompileError
 from burn.runtime.abi import FUNCTIONS
 from burn.runtime.compiler_memory import release_memory
@@ -114,7 +114,7 @@ def _engine(text: str, level: int) -> ExecutionEngine:
     if len(text) < LARGE:
         with context():
             return ExecutionEngine(_lowered(text), opt_level=level, enable_object_dump=True)
-    with ir.Context():
+    with new_context():
         module = _lowered(text, _passes())
         release_memory()
         return ExecutionEngine(module, opt_level=level, enable_object_dump=True)
