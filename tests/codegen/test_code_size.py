@@ -66,7 +66,7 @@ def _keeps_tiles() -> bool:
 def test_compile_time_gives_the_same_bits(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     levels: list[int] = []
     compiled = object_file._compiled
-    monkeypatch.setattr(object_file, "_compiled", lambda text, level: levels.append(level) or compiled(text, level))
+    monkeypatch.setattr(object_file, "_compiled", lambda code, level: levels.append(level) or compiled(code, level))
     monkeypatch.setattr(object_file, "_recent", Recent(1 << 20))
     x = np.linspace(-3, 3, 143, dtype=np.float32).reshape(11, 13)
     program = trace(SAME[case], {"x": "float32[n, 13]"})
@@ -82,7 +82,9 @@ def test_none_marks_functions_as_unoptimized(monkeypatch: pytest.MonkeyPatch) ->
     """Each function, beside no request for short code, which LLVM refuses. Text for other compilers has no such mark."""
     texts: list[str] = []
     compiled = object_file._compiled
-    monkeypatch.setattr(object_file, "_compiled", lambda text, level: texts.append(text) or compiled(text, level))
+    monkeypatch.setattr(
+        object_file, "_compiled", lambda code, level: texts.append("\n".join(code)) or compiled(code, level)
+    )
     monkeypatch.setattr(object_file, "_recent", Recent(1 << 20))
     for rows in ("2", "n"):  # a brief program, and one that might not be
         executable(trace(lambda x: burn.tanh(x) + 1, {"x": f"float32[{rows}, 13]"}), Options(optimize="none"))

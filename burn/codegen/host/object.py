@@ -7,9 +7,9 @@ import ctypes
 import os
 import re
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from burn.codegen.host.compilation_cache import Recent
+from burn.codegen.host.compilation_cache import Recent, digest
 from burn.codegen.host.downgrade import older
 from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir, llvm_text, new_context
 from burn.errors import CompileError
@@ -79,56 +79,66 @@ def compile_object(functions: list[str], optimized: bool = True) -> bytes:
     Raises CompileError, with the failing text, if MLIR or LLVM refuses: that is a bug of the code generator.
     """
     level = 3 if optimized else 0
-    return _recent.get(f"// -O{level}\n{module_text(functions)}", lambda text: _compiled(text, level))
+    dump(functions)
+    return _recent.get(digest([f"// -O{level}", *functions]), lambda: _compiled(functions, level))
 
 
 def compile_text(functions: list[str]) -> bytes:
     """The same functions as LLVM's text, not yet optimised, for a compiler of other machines' code (downgrade.py)."""
+    dump(functions)
     with context():
-        module = _lowered(module_text(functions))
+        module = _lowered(functions)
         return older(llvm_text(module)).encode()
 
 
-def module_text(functions: list[str]) -> str:
+def module_text(functions: Sequence[str]) -> str:
     """A module of upstream MLIR dialects with these functions, and declarations of the functions that they call."""
-    body = "\n".join(functions)
-    text = "\n".join(["module {", declarations(set(_CALLED.findall(body))), body, "}"])
+    called = {name for function in functions for name in _CALLED.findall(function)}
+    return "\n".join(["module {", declarations(called), *functions, "}"])
+
+
+def dump(functions: Sequence[str]) -> None:
+    """Writes the module's text to the file that BURN_DUMP_MLIR names."""
     if path := variable("BURN_DUMP_MLIR"):
         with open(path, "w") as file:
-            file.write(text)
-    return text
+            file.write(module_text(functions))
 
 
-def _lowered(text: str, passes: PassManager | None = None) -> ir.Module:
+def _lowered(functions: Sequence[str], passes: PassManager | None = None) -> ir.Module:
     try:
-        module = ir.Module.parse(text)
+        module = ir.Module.parse(module_text(functions))  # the text, often of megabytes, is free before passes run
         (passes or lowering()).run(module.operation)
     except ir.MLIRError as error:
         raise CompileError("the code generator produced invalid code", [str(error)[:2000]]) from error
     return module
 
 
-def _engine(text: str, level: int) -> ExecutionEngine:
-    """An engine with the text as LLVM IR. A context keeps each attribute and location that was parsed in it, so a large text has
-    its own, which is freed here."""
-    if len(text) < LARGE:
+def _engine(functions: Sequence[str], level: int) -> ExecutionEngine:
+    """An engine with the functions as LLVM IR. A context keeps each attribute and location that was parsed in it, so a large
+    module has its own, which is freed here."""
+    if not _is_large(functions):
         with context():
-            return ExecutionEngine(_lowered(text), opt_level=level, enable_object_dump=True)
+            return ExecutionEngine(_lowered(functions), opt_level=level, enable_object_dump=True)
     with new_context():
-        module = _lowered(text, _passes())
+        module = _lowered(functions, _passes())
         release_memory()
         return ExecutionEngine(module, opt_level=level, enable_object_dump=True)
 
 
-def _compiled(text: str, level: int) -> bytes:
-    is_large = len(text) >= LARGE
+def _is_large(functions: Sequence[str]) -> bool:
+    return sum(map(len, functions)) >= LARGE
+
+
+def _compiled(functions: Sequence[str], level: int) -> bytes:
+    is_large = _is_large(functions)
     if is_large:
         release_memory()
-    engine = _engine(text, level)
+    engine = _engine(functions, level)
     if is_large:
         release_memory()
     address = ctypes.cast(ctypes.CFUNCTYPE(None)(lambda: None), ctypes.c_void_p)  # the loader resolves it again
-    for name in (*FUNCTIONS, *LIBC, *dict.fromkeys(_CUSTOM.findall(text))):
+    customs = dict.fromkeys(name for function in functions for name in _CUSTOM.findall(function))
+    for name in (*FUNCTIONS, *LIBC, *customs):
         engine.raw_register_runtime(name, address)
     engine.raw_lookup(ENTRY)  # generates the code; kernels have no symbols that the engine could ask for by itself
     with os.fdopen(os.memfd_create("object"), "rb") as file:  # a file in memory alone
