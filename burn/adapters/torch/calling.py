@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from burn.errors import InputError, Problem
 from burn.importers.torch.exported import ImportedProgram
+from burn.importers.torch.paths import paths_of
 
 
 class Calling:
@@ -45,25 +46,82 @@ class Calling:
             leaves, spec = pytree.tree_flatten(tree)
             if spec == self._in_spec:
                 return leaves
-            problems.append(Problem(f"the inputs' structure is {spec}, the program was exported with {self._in_spec}"))
+            problems += _differences(self._names, spec, self._in_spec)
         raise InputError("the inputs do not fit the program", problems)
 
     def inputs(self, leaves: list[Any]) -> dict[str, Any]:
-        """The program's inputs among them, by name. Raises InputError where a number is another than was exported."""
+        """The program's inputs among them, by name. Raises InputError for constants other than the exported ones."""
         given: dict[str, Any] = {}
-        for leaf, name, constant in zip(leaves, self._imported.user_inputs, self._imported.constants, strict=True):
+        problems = []
+        leaf_paths = [path for argument, spec in self._arguments() for path in _paths(argument, spec)]
+        rows = zip(leaf_paths, leaves, self._imported.user_inputs, self._imported.constants, strict=True)
+        for path, leaf, name, constant in rows:
             if name is not None:
                 given[name] = leaf
             elif isinstance(leaf, torch.Tensor) or (constant is not None and leaf != constant):
-                raise InputError(
-                    "the inputs do not fit the program", [f"{leaf!r} was {constant!r} when it was exported"]
-                )
+                hint = "compile the module once more for the other value"
+                problems.append(Problem(f"input '{path}' is {_shown(leaf)}, was exported as {constant!r}", hint=hint))
+        if problems:
+            raise InputError("the inputs do not fit the program", problems)
         return given
+
+    def _arguments(self) -> list[tuple[str, Any]]:
+        """The names of forward's arguments with their structures."""
+        return list(zip(self._names, _children(self._in_spec), strict=True))
 
     def result(self, output: Callable[[str], Any]) -> Any:
         """The module's result. output: returns an output by its name."""
         values = [name[0] if isinstance(name, tuple) else output(name) for name in self._imported.user_outputs]
+        numbers = self._imported.numbers
+        values = [
+            value.item() if name in numbers else value
+            for value, name in zip(values, self._imported.user_outputs, strict=True)
+        ]
         return pytree.tree_unflatten(values, self._out_spec)
+
+
+def _children(in_spec: Any) -> list[Any]:
+    """The structures of the arguments, first those by position."""
+    args, kwargs = in_spec.children()
+    return [*args.children(), *kwargs.children()]
+
+
+def _paths(argument: str, spec: Any) -> list[str]:
+    """The argument's leaves as a reader would write them: x, x[0], x['key']."""
+    return [
+        argument + "".join(f"[{key}]" if key.isdigit() else f"['{key}']" for key in path) for path in paths_of(spec)
+    ]
+
+
+def _differences(names: Sequence[str], given: Any, exported: Any) -> list[Problem]:
+    """One problem for each argument that has another structure than the exported one."""
+    pairs = zip(names, _children(given), _children(exported), strict=True)
+    return [_difference(name, got, want) for name, got, want in pairs if got != want]
+
+
+def _difference(path: str, got: Any, want: Any) -> Problem:
+    """The outermost difference of two structures."""
+    if got.type is want.type and got.context == want.context and len(got.children()) == len(want.children()):
+        keys = got.context if got.type is dict else range(len(got.children()))
+        rows = zip(keys, got.children(), want.children(), strict=False)
+        for key, inner, expected in rows:
+            if inner != expected:
+                return _difference(f"{path}[{key!r}]", inner, expected)
+    return Problem(f"input '{path}' is {_kind(got)}, must be {_kind(want)}")
+
+
+def _kind(spec: Any) -> str:
+    """A structure in words: "a list of 2", "a dict of 'a', 'b'"."""
+    if spec.is_leaf():
+        return "a tensor or number"
+    count = len(spec.children())
+    if spec.type is dict:
+        return f"a dict of {', '.join(map(repr, spec.context))}" if count else "an empty dict"
+    return f"a {spec.type.__name__} of {count}"
+
+
+def _shown(leaf: Any) -> str:
+    return "a tensor" if isinstance(leaf, torch.Tensor) else repr(leaf)
 
 
 def argument_names(exported: ExportedProgram) -> list[str]:

@@ -104,6 +104,7 @@ def _varying(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynam
             )
             continue
         leaves, _ = pytree.tree_flatten_with_path(given[name])
+        before = len(found) + len(problems)
         for offset, (path, leaf) in enumerate(leaves):
             where = f"{name}{pytree.keystr(path)}"
             axes = _axes_of(sizes, path)
@@ -115,6 +116,9 @@ def _varying(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynam
                     continue
                 label = size if isinstance(size, str) else getattr(size, "__name__", f"{name}_{axis}")
                 found.append(Varying(first[name] + offset, axis % leaf.ndim, label, where, size))
+        if sizes and before == len(found) + len(problems):
+            hint = f"dynamic={{{name!r}: {{0: 'batch'}}}} names axis 0"
+            problems.append(Problem(f"{sizes!r} names no axis of a tensor in '{name}'", hint=hint))
     problems += _contradictions(found, pytree.tree_leaves((args, kwargs)))
     if problems:
         raise ModelError("the dynamic sizes do not fit the example inputs", problems)

@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import sympy
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind, OutputKind, SymBoolArgument, SymFloatArgument, SymIntArgument
 from torch.utils import _pytree as pytree
 
-from burn.dialect.dims import symbol
+from burn.dialect.compose import check_size
+from burn.dialect.dims import Dim, exact_div, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
@@ -25,12 +27,14 @@ from burn.importers.core import FAILED
 from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
 from burn.importers.torch.decompositions import for_export
 from burn.importers.torch.dtypes import dtype_name
-from burn.importers.torch.guards import add_checks, take_sizes_for_general
+from burn.importers.torch.guards import SAYS, add_checks, take_sizes_for_general
 from burn.importers.torch.noise import quiet
 from burn.importers.torch.paths import output_names, plain, unique
 from burn.importers.torch.questions import Answer
 from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
 from burn.tensors.tracer import tracing
+
+NUMBERS = (SymIntArgument, SymFloatArgument, SymBoolArgument)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class ImportedProgram:
     `user_inputs`: for every leaf of the flattened arguments, the program's input. None for a leaf without an input (a number
     that it was exported with). `buffers`: inputs for buffers that the program changes, or for all that the module's state
     holds -> the name there. `mutations`: outputs to write back, which come first. `user_outputs`: for every
-    leaf of the module's results the output's name, or the constant itself in a 1-tuple."""
+    leaf of the module's results the output's name, or the constant itself in a 1-tuple. `numbers`: outputs that the module
+    returns as Python numbers, such as sizes."""
 
     program: Program
     user_inputs: tuple[str | None, ...]
@@ -57,6 +62,7 @@ class ImportedProgram:
     buffers: Mapping[str, str]
     mutations: tuple[Mutation, ...]
     user_outputs: tuple[str | tuple[Any], ...]
+    numbers: frozenset[str] = frozenset()
 
 
 def import_exported(
@@ -136,6 +142,8 @@ class _Import:
         self.names = dict(names)
         self.dims = dict(dims)
         self.called: set[str] = set()
+        self.parts: list[Dim] = []
+        """Sizes that are an axis less something: each run checks that they are not negative."""
         self.placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
         self.opened = {
             *self.signature.buffers_to_mutate.values(),
@@ -149,11 +157,13 @@ class _Import:
         values = dict(zip(inputs, importer.program.inputs, strict=True))
         with tracing(importer.tracer):
             arguments = [self._argument(importer, i, values) for i in range(len(self.placeholders))]
+            for part in self.parts:
+                check_size(part, ">=", 0, SAYS)
             add_checks(self.exported, self.original, self.sizes, self.answers)
             results = importer.run(self.exported.graph_module, arguments)
             importer.raise_problems()
             called = {self.placeholders[i].name: name for i, (name, _) in inputs.items()}
-            outputs, mutations, user = self._outputs(results, called)
+            outputs, mutations, user, numbers = self._outputs(results, called)
         program = importer.finish(outputs)
         specs = list(enumerate(self.signature.input_specs))
         users = [(i, s) for i, s in specs if s.kind is InputKind.USER_INPUT]
@@ -165,6 +175,7 @@ class _Import:
             buffers,
             tuple(mutations),
             tuple(user),
+            frozenset(numbers),
         )
 
     # ---- inputs ------------------------------------------------------------------------------------------------------
@@ -188,8 +199,7 @@ class _Import:
                 symints.append((i, unique(name, taken), value))
             elif isinstance(value, (torch.SymFloat, torch.SymBool)):
                 problems.append(Problem(f"input '{name}' is a number that varies; pass a tensor of no axes"))
-        for name, value in tensors.values():
-            self._name_sizes(name, value)
+        problems += self._name_sizes(dict(tensors.values()))
         if unused := sorted(self.dims.keys() - self.called):
             hint = f"the sizes are called {', '.join(sorted(self.called)) or 'nothing: all are fixed'}"
             problems.append(Problem(f"sizes were given for {', '.join(unused)}, which no input has", hint=hint))
@@ -206,13 +216,49 @@ class _Import:
             raise ModelError(SUMMARY, problems)
         return dict(sorted(inputs.items()))
 
-    def _name_sizes(self, input_name: str, value: torch.Tensor) -> None:
-        for axis, size in enumerate(value.shape):
-            expression = expression_of(size)
-            if isinstance(size, torch.SymInt) and expression not in self.sizes.symbols:
+    def _name_sizes(self, tensors: Mapping[str, torch.Tensor]) -> list[Problem]:
+        """Binds torch's symbols to named sizes. An axis may be a symbol, or linear in one: `4*s6` of `4*Dim("k")`."""
+        problems: list[Problem] = []
+        derived: list[tuple[str, str, torch.SymInt]] = []
+        for input_name, value in tensors.items():
+            for axis, size in enumerate(value.shape):
+                expression = expression_of(size)
+                if not isinstance(size, torch.SymInt) or expression in self.sizes.symbols:
+                    continue
                 name = self.names.get(str(expression), f"{input_name}_{axis}")
+                if not isinstance(expression, sympy.Symbol):
+                    derived.append((input_name, name, size))
+                    continue
                 self.called.add(name)
                 self.sizes.bind(size, self.dims.get(name, symbol(name)))
+        for input_name, name, size in derived:
+            expression = expression_of(size)
+            try:
+                if unknown := sorted(expression.free_symbols - self.sizes.symbols.keys(), key=str):
+                    self._bind_part(name, expression, unknown)
+                self.sizes.bind(size, self.sizes.dim(expression))
+            except Unrepresentable as error:
+                problems.append(Problem(f"input '{input_name}': {error}"))
+        return problems
+
+    def _bind_part(self, name: str, expression: Any, unknown: Sequence[sympy.Symbol]) -> None:
+        """Binds the unknown symbol of an axis called `name`. Raises Unrepresentable unless the axis is factor * symbol + rest."""
+        part = unknown[0]
+        factor = sympy.expand(expression).coeff(part)
+        rest = sympy.expand(expression - factor * part)
+        if len(unknown) > 1 or not factor.is_Integer or factor <= 0 or rest.has(part):
+            raise Unrepresentable(f"its size is {expression}, which does not determine {', '.join(map(str, unknown))}")
+        self.called.add(name)
+        if name in self.dims:
+            whole = exact_div(self.dims[name] - self.sizes.dim(rest), int(factor))
+            if whole is None:
+                raise Unrepresentable(f"its size is {expression}, and cannot be {self.dims[name]}")
+            self.sizes.symbols[part] = whole
+        elif factor == 1:
+            self.sizes.symbols[part] = symbol(name) - self.sizes.dim(rest)
+            self.parts.append(self.sizes.symbols[part])
+        else:
+            self.sizes.symbols[part] = symbol(f"{name}_part")
 
     def _type(self, value: torch.Tensor) -> TensorType:
         return TensorType(dtype_name(value.dtype), tuple(self.sizes.dim(d) for d in value.shape))
@@ -236,10 +282,11 @@ class _Import:
     # ---- outputs -----------------------------------------------------------------------------------------------------
     def _outputs(
         self, results: list[Any], called: Mapping[str, str]
-    ) -> tuple[list[tuple[str, Any]], list[Mutation], list[Any]]:
+    ) -> tuple[list[tuple[str, Any]], list[Mutation], list[Any], set[str]]:
         outputs: list[tuple[str, Any]] = []
         mutations: list[Mutation] = []
         user: list[Any] = []
+        numbers: set[str] = set()
         taken: set[str] = set()
         names = iter(output_names(self.original.call_spec.out_spec))
         problems = []
@@ -253,6 +300,8 @@ class _Import:
                     continue
                 name = unique(name, taken)
                 user.append(name)
+                if isinstance(spec.arg, NUMBERS):
+                    numbers.add(name)
             elif (
                 spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
                 or "MUTATION" in spec.kind.name
@@ -268,7 +317,7 @@ class _Import:
                 outputs.append((name, as_output(value)))
         if problems:
             raise ModelError(SUMMARY, problems)
-        return outputs, mutations, user
+        return outputs, mutations, user, numbers
 
 
 def tensor_of(exported: ExportedProgram, target: str) -> torch.Tensor:

@@ -279,7 +279,8 @@ def _in_json(content: Any, name: str) -> Iterator[Problem]:
             yield Problem(f"'{name}' has a defaultdict of {factory[0]}.{factory[1]}, which would be imported")
         ranges = value.get("range_constraints")
         for symbol in ranges if isinstance(ranges, dict) else ():
-            if not re.fullmatch(r"[A-Za-z_]+[0-9]{0,6}", symbol):  # torch counts up to the number
+            plain = re.fullmatch(r"[A-Za-z_]+[0-9]{0,6}", symbol)  # torch counts up to the number
+            if not plain and (symbol.startswith("u") or not _is_size(symbol)):  # '4*s6': a multiple of a size
                 yield Problem(f"'{name}' has a size called {symbol[:40]!r}")
 
 

@@ -106,9 +106,24 @@ def take_sizes_for_general(exported: ExportedProgram) -> None:
     """Lets torch take every size that varies for larger than 1, as it does while it traces a module. A program from a file has
     lost that, and taking its operators apart would ask of every size whether it is 1."""
     for environment in _environments(exported):
+        _replace_derived(environment)
         for symbol, limits in environment.var_to_range.items():
             if limits.lower < LEAST <= limits.upper and symbol in environment.backed_var_to_val:
                 environment.var_to_range[symbol] = ValueRanges(LEAST, limits.upper)
+
+
+def _replace_derived(environment: Any) -> None:
+    """Gives symbols the example values that torch reads from a file for sizes derived from them (`4*s6` is 8: s6 is 2). The
+    limits of derived sizes follow from those of their symbols."""
+    for derived in [key for key in environment.var_to_range if not isinstance(key, sympy.Symbol)]:
+        del environment.var_to_range[derived]
+    values = environment.backed_var_to_val
+    for derived, example in [item for item in values.items() if not isinstance(item[0], sympy.Symbol)]:
+        del values[derived]
+        free = [symbol for symbol in derived.free_symbols if symbol not in values]
+        solved = sympy.solve(derived.subs(values) - example, free[0]) if len(free) == 1 else []
+        if len(solved) == 1 and solved[0].is_Integer:
+            values[free[0]] = solved[0]
 
 
 # ---- where conditions come from -----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch.fx.experimental import symbolic_shapes
 
 from burn.importers.torch.sizes import expression_of
 
@@ -48,6 +49,7 @@ def listening() -> Iterator[list[Answer]]:
     heard: dict[Answer, None] = {}
     answers: list[Answer] = []
     with _patched:
+        _leave_out_this_file()
         asked = {name: getattr(torch.SymInt, name) for name in RELATIONS}
         decided = torch.SymBool.__bool__
         for name, method in asked.items():
@@ -60,6 +62,13 @@ def listening() -> Iterator[list[Answer]]:
             for name, method in asked.items():
                 setattr(torch.SymInt, name, method)
             answers += heard
+
+
+def _leave_out_this_file() -> None:
+    """Takes this file out of the ones that torch's errors name as the cause, so that they name the module's line."""
+    files = getattr(symbolic_shapes, "uninteresting_files", set)()
+    if isinstance(files, set):
+        files.add(__file__)
 
 
 def _marking(name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
