@@ -23,7 +23,7 @@ from burn.bench.subject import Feeds, Subject, find
 from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
 from burn.bench.twins import CASES, GPU_CASES
-from burn.cli.common import Size, Terminal
+from burn.cli.common import Size, Terminal, once
 from burn.cli.profile import profiled, show_profile
 from burn.cli.profile import roofline as measured
 from burn.codegen.tuning.modes import MODES
@@ -72,7 +72,14 @@ def main() -> None:
 @click.option("--threads", type=click.IntRange(1), default=2, show_default=True, help="for every engine")
 @click.option("--batch", type=click.IntRange(0), help="short for --dim batch=NUMBER")
 @click.option("--seq", type=click.IntRange(0), help="short for --dim seq=NUMBER")
-@click.option("--dim", "dims", type=Size(), multiple=True, help="size of a symbol in the models' inputs; repeatable")
+@click.option(
+    "--dim",
+    "dims",
+    type=Size(),
+    multiple=True,
+    callback=once,
+    help="size of a symbol in the models' inputs; repeatable",
+)
 @click.option(
     "--runs", type=click.IntRange(1), default=30, show_default=True, help="counted runs of an engine, at least"
 )

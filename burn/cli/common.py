@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,35 @@ class Size(click.ParamType):
         return symbol, int(number)
 
 
+class Seed(click.IntRange):
+    """A seed of random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+
+class Tolerance(click.FloatRange):
+    """A relative difference: no negative number, and no NaN."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        tolerance = super().convert(value, param, ctx)
+        if tolerance != tolerance:
+            self.fail(f"{value} is not a number", param, ctx)
+        return tolerance
+
+
+def once(ctx: click.Context, param: click.Parameter, given: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
+    """A callback for repeatable options of names with values: each name once."""
+    names = [name for name, _ in given]
+    for name in dict.fromkeys(names):
+        if len({value for other, value in given if other == name}) > 1:
+            raise click.BadParameter(f"'{name}' has several values", ctx, param)
+    return given
+
+
 class Named(click.ParamType):
     """NAME=VALUE."""
 
@@ -199,8 +228,10 @@ def make_inputs(
                 hint = f"--dim {missing.args[0]}=NUMBER"
                 problems.append(Problem(f"the size '{missing.args[0]}' of input '{spec.name}' is not known", hint=hint))
         if len(shape) == len(spec.dims):
-            if DTYPES[spec.dtype].numpy is None:
-                problems.append(Problem(f"input '{spec.name}' holds {spec.dtype}s, which cannot be drawn at random"))
+            if DTYPES[spec.dtype].numpy is None or spec.dtype == "string":
+                hint = f"--input {spec.name}=FILE.npy"
+                what = f"input '{spec.name}' holds {spec.dtype}s, which cannot be drawn at random"
+                problems.append(Problem(what, hint=hint))
                 continue
             arrays[spec.name] = _draw(random, numpy_dtype(spec.dtype), tuple(shape), (limits or {}).get(spec.name))
     unused = sizes.keys() - {

@@ -12,7 +12,7 @@ import click
 from rich import box
 from rich.table import Column, Table
 
-from burn.cli.common import Named, Progress, Size, command, console, print_json
+from burn.cli.common import Named, Progress, Size, command, console, once, print_json
 from burn.cli.export import instance, program_from, read, with_weights
 from burn.cli.objects import find, sibling
 from burn.codegen.cpu.target import TARGETS
@@ -76,12 +76,13 @@ _SHOWN = 4
 @click.option(
     "--sign", "key", type=click.Path(path_type=Path), help="of a package: an Ed25519 private key (PEM) to sign it with"
 )
-@click.option("--dim", "dims", type=Size(), multiple=True, help="a size to fix; repeatable")
+@click.option("--dim", "dims", type=Size(), multiple=True, callback=once, help="a size to fix; repeatable")
 @click.option(
     "--input",
     "inputs",
     type=Named(),
     multiple=True,
+    callback=once,
     help="of a model in Python: NAME=TYPE, as in 'x=float32[batch,784]'",
 )
 @click.option(

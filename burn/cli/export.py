@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
+from burn.cli.common import (
+    Named,
+    Progress,
+    Seed,
+    Size,
+    Tolerance,
+    command,
+    console,
+    existing,
+    make_inputs,
+    once,
+    print_json,
+)
 from burn.cli.objects import find
 from burn.errors import BurnError, Problem
 
@@ -36,16 +48,29 @@ TRACED_SIZE = 4  # what PyTorch sees of a size that varies
 )
 @click.option("--opset", type=int, help="of the file; 21 by default")
 @click.option(
-    "--input", "inputs", type=Named(), multiple=True, help="NAME=TYPE, as in 'x=float32[batch,784]'; repeatable"
+    "--input",
+    "inputs",
+    type=Named(),
+    multiple=True,
+    callback=once,
+    help="NAME=TYPE, as in 'x=float32[batch,784]'; repeatable",
 )
 @click.option(
     "--weights", type=click.Path(path_type=Path), help="a file with the module's weights (.safetensors, .pt ...)"
 )
 @click.option("--external-data", is_flag=True, help="keep the weights in OUTPUT.data; by default when they pass 1.9 GB")
 @click.option("--verify", type=click.Choice(["onnxruntime"]), help="compare the file's results with burn's")
-@click.option("--dim", "dims", type=Size(), multiple=True, help="size of a symbol, for --verify; repeatable")
-@click.option("--seed", default=0, show_default=True, help="of the inputs for --verify")
-@click.option("--tolerance", default=TOLERANCE, show_default=True, help="difference relative to the largest value")
+@click.option(
+    "--dim", "dims", type=Size(), multiple=True, callback=once, help="size of a symbol, for --verify; repeatable"
+)
+@click.option("--seed", type=Seed(), default=0, show_default=True, help="of the inputs for --verify")
+@click.option(
+    "--tolerance",
+    type=Tolerance(),
+    default=TOLERANCE,
+    show_default=True,
+    help="difference relative to the largest value",
+)
 @click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
 def main(
     model: str,

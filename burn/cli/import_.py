@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from burn.cli.common import Named, Progress, Size, command, console, existing, print_json
+from burn.cli.common import Named, Progress, Size, command, console, existing, once, print_json
 from burn.cli.into import Arguments, Renaming, load_into, refuse_weights
 from burn.errors import BurnError, Problem
 
@@ -31,13 +31,14 @@ SOURCE, WEIGHTS = "model.py", "model.safetensors"
     help="the folder to write to, or the file with --into",
 )
 @click.option("--name", default="Model", show_default=True, help="of the class")
-@click.option("--dim", "dims", type=Size(), multiple=True, help="fix the size of a symbol; repeatable")
+@click.option("--dim", "dims", type=Size(), multiple=True, callback=once, help="fix the size of a symbol; repeatable")
 @click.option("--force", is_flag=True, help="overwrite files that are there")
 @click.option(
     "--input",
     "inputs",
     type=Named(),
     multiple=True,
+    callback=once,
     help="of a model in Python: NAME=TYPE, as in 'x=float32[batch,784]'",
 )
 @click.option("--into", help="load weights into a burn.nn.Module: file.py:Class or package.module:Class")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from burn.cli.common import Size, command, console, echo, existing, print_json
+from burn.cli.common import Size, command, console, echo, existing, once, print_json
 from burn.errors import BurnError
 
 
 @command
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--dim", "dims", type=Size(), multiple=True, help="fix the size of a symbol; repeatable")
+@click.option("--dim", "dims", type=Size(), multiple=True, callback=once, help="fix the size of a symbol; repeatable")
 @click.option("--dot", "as_dot", is_flag=True, help="print the graph in Graphviz' language")
 @click.option("--json", "as_json", is_flag=True, help="report as JSON")
 def main(model: Path, dims: tuple[tuple[str, int], ...], as_dot: bool, as_json: bool) -> None:

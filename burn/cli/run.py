@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
+from burn.cli.common import (
+    Named,
+    Progress,
+    Seed,
+    Size,
+    Tolerance,
+    command,
+    console,
+    existing,
+    make_inputs,
+    once,
+    print_json,
+)
 from burn.cli.profile import profiled, roofline, show_profile
 from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError, shown
@@ -28,10 +40,15 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @command
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
-    "--input", "inputs", type=Named(), multiple=True, help="NAME=FILE (.npy, .npz) or NAME=random; repeatable"
+    "--input",
+    "inputs",
+    type=Named(),
+    multiple=True,
+    callback=once,
+    help="NAME=FILE (.npy, .npz) or NAME=random; repeatable",
 )
-@click.option("--dim", "dims", type=Size(), multiple=True, help="fix the size of a symbol; repeatable")
-@click.option("--seed", default=0, show_default=True, help="of random inputs")
+@click.option("--dim", "dims", type=Size(), multiple=True, callback=once, help="fix the size of a symbol; repeatable")
+@click.option("--seed", type=Seed(), default=0, show_default=True, help="of random inputs")
 @click.option("--save", type=click.Path(path_type=Path), help="write the outputs to a .npz file")
 @click.option(
     "--verify",
@@ -39,7 +56,13 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
     help="compare every output with ONNX Runtime's, with burn's slow interpreter's, or with XLA's",
 )
 @click.option("--per-node", is_flag=True, help="with --verify: find the first node whose result differs")
-@click.option("--tolerance", default=TOLERANCE, show_default=True, help="difference relative to the largest value")
+@click.option(
+    "--tolerance",
+    type=Tolerance(),
+    default=TOLERANCE,
+    show_default=True,
+    help="difference relative to the largest value",
+)
 @click.option(
     "--profile", "with_profile", is_flag=True, help="show every kernel's time, and what share of the machine it reaches"
 )

@@ -19,7 +19,7 @@ from burn.dialect.deferred import Deferred
 from burn.dialect.shape import Full
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.errors import RunError, TypeMismatch
-from burn.lazy.graph import Graph, collect, exact
+from burn.lazy.graph import Graph, collect, exact, is_sequence
 from burn.options import Options
 from burn.runtime import Executable
 from burn.runtime.compilations import about
@@ -73,8 +73,9 @@ def statistics() -> Statistics:
 
 
 def evaluate(values: Iterable[Deferred]) -> None:
-    """Computes values in one program for each device that they are on. Raises CompileError, RunError and DeviceError."""
-    roots = [value for value in values if value.array is None]
+    """Computes values in one program for each device that they are on, except sequences. Raises CompileError, RunError and
+    DeviceError."""
+    roots = [value for value in values if value.array is None and not is_sequence(value)]
     for name in dict.fromkeys(root.device or "cpu" for root in roots):
         _evaluate([root for root in roots if (root.device or "cpu") == name], device(name))
 

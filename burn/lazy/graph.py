@@ -86,6 +86,11 @@ class Graph:
                 values[deferred] = result
 
 
+def is_sequence(value: Deferred) -> bool:
+    """True for a sequence of tensors, which lives inside of programs: it stays recorded, and its readers are computed."""
+    return value.type.dtype == "list"
+
+
 def collect(roots: Iterable[Deferred]) -> Graph:
     """The graph behind values that are not computed yet."""
     order: dict[Application, int] = {}
@@ -112,7 +117,7 @@ def collect(roots: Iterable[Deferred]) -> Graph:
         if application.op not in SOURCES:
             for reference in application.results:
                 result = reference()
-                if result is not None and result.held and result.array is None:
+                if result is not None and result.held and result.array is None and not is_sequence(result):
                     held[result] = None
     outputs = list(dict.fromkeys([*wanted, *held]))
     return _graph(order, leaves, outputs)

@@ -20,7 +20,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.spec import element_type
 from burn.dialect.types import DTYPES, PARTS, TensorType, type_of
 from burn.dialect.weights import array_weight
-from burn.errors import OutOfRange, TypeMismatch
+from burn.errors import OutOfRange, Problem, TypeMismatch
 from burn.evaluation import evaluate
 from burn.runtime.device_array import DeviceArray
 from burn.tensors.sizes import shown, shown_shape
@@ -167,6 +167,9 @@ class Base:
         value = self._value
         assert isinstance(value, Deferred)
         if value.array is None:
+            if value.type.dtype == "list":
+                hint = "burn.ops.list_at reads one of its tensors, burn.ops.list_concat joins them"
+                raise TypeMismatch("a sequence has no elements", [Problem("its tensors have them", hint=hint)])
             evaluate(value.with_kin())
         assert value.array is not None
         return value.array

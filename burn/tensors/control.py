@@ -20,8 +20,8 @@ from burn.dialect.control import If, Loop, counted, escapes, region_symbols
 from burn.dialect.dims import RELATIONS, Dim, Expr, Symbol, decide, dim_max, plain
 from burn.dialect.mlir import ir
 from burn.dialect.spec import spec
-from burn.dialect.types import TensorType
-from burn.errors import BurnError, TypeMismatch
+from burn.dialect.types import DTYPES, TensorType
+from burn.errors import BurnError, OutOfRange, TypeMismatch
 from burn.evaluation import evaluate
 from burn.tensors import Size, Tensor, constant, lift
 from burn.tensors.concatenation import concat
@@ -35,10 +35,24 @@ Types = Sequence[TensorType | str]
 
 def read_dim(x: Tensor, name: str, *, position: int = 0, minimum: int = 0) -> Size:
     """The size `name`, read from an integer tensor when the program runs: its element `position` in memory order, which
-    must be at least `minimum`."""
+    must be at least `minimum`. Outside of traced functions the element as an int. Raises OutOfRange for a smaller one."""
+    if active() is None:
+        return _read_now(x, name, position, minimum)
     size = current().new_size(name)
     ops.read_dim(x.value, symbol=str(size), position=position, minimum=minimum)
     return shown(size)
+
+
+def _read_now(x: Tensor, name: str, position: int, minimum: int) -> int:
+    if DTYPES[x.dtype].kind not in ("int", "uint"):
+        raise TypeMismatch("a size is read from integers", [f"not from {x.type}"])
+    elements = x.numpy().reshape(-1)
+    if not 0 <= position < elements.size:
+        raise OutOfRange(f"there is no element {position}", [f"{x.type} has {elements.size}"])
+    size = int(elements[position])
+    if size < minimum:
+        raise OutOfRange(f"the size '{name}' is {size}", [f"must be at least {minimum}"])
+    return size
 
 
 def check_size(size: Dim, relation: str, bound: Dim, says: str = "") -> None:

@@ -238,5 +238,7 @@ def current() -> Tracer:
     """The program under construction. Raises TypeMismatch when there is none."""
     tracer = _current.get()
     if tracer is None:
-        raise TypeMismatch("this is for traced functions only; see burn.compile and burn.jit")
+        raise TypeMismatch(
+            "no function is being traced", ["call this in a function that burn.compile or burn.jit traces"]
+        )
     return tracer

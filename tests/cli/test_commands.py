@@ -383,3 +383,28 @@ def test_models_with_external_data(tmp_path: Path) -> None:
     (tmp_path / "d.bin").unlink()
     assert "d.bin" in fails("import", tmp_path / "d.onnx", "-o", tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+# ---- options that say nothing that could hold ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--seed", -1], "-1 is not in the range"),
+        (["--verify", "onnxruntime", "--tolerance", -1], "-1.0 is not in the range"),
+        (["--verify", "onnxruntime", "--tolerance", "nan"], "nan is not a number"),
+        (["--dim", "batch=3", "--dim", "batch=4"], "'batch' has several values"),
+        (["--input", "image=a.npy", "--input", "image=b.npy"], "'image' has several values"),
+    ],
+)
+def test_values_out_of_range_are_refused(options: list[object], message: str) -> None:
+    assert message in fails("run", DIGITS, *options, status=2)
+
+
+def test_strings_are_not_drawn_at_random(tmp_path: Path) -> None:
+    kinds = [helper.make_tensor_value_info(name, TensorProto.STRING, ["n"]) for name in ("s", "c")]
+    graph = helper.make_graph([helper.make_node("StringConcat", ["s", "s"], ["c"])], "g", kinds[:1], kinds[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "s.onnx")
+    message = fails("run", tmp_path / "s.onnx", "--dim", "n=2")
+    assert "input 's' holds strings, which cannot be drawn at random (--input s=FILE.npy)" in message
+    np.save(tmp_path / "s.npy", np.array(["a", "é"]))
+    succeeds("run", tmp_path / "s.onnx", "--input", f"s={tmp_path / 's.npy'}", "--verify", "onnxruntime")

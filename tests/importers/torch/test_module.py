@@ -36,7 +36,7 @@ def test_containers_and_numbers() -> None:
     got = compiled(x, y, scale=0.5)
     torch.testing.assert_close(got, module(x, y, 0.5))
     assert [spec.name for spec in compiled.executable.outputs] == ["sum", "rest_0"]
-    with pytest.raises(burn.InputError, match=r"0\.75 was 0\.5"):
+    with pytest.raises(burn.InputError, match=r"0\.75, was exported as 0\.5"):
         compiled(x, y, scale=0.75)
 
 
