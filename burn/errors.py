@@ -48,6 +48,7 @@ class Problem:
     opset: int | None = None
     attribute: str = ""
     hint: str = ""
+    tensor: str = ""  # the tensor's name in a file of weights
 
     def __str__(self) -> str:
         where = []
@@ -57,6 +58,9 @@ class Problem:
         if self.node:
             node = self.node.replace("\n", "\\n")  # a name is no line of its own
             where.append(f"node '{node}'")
+        if self.tensor:
+            tensor = self.tensor.replace("\n", "\\n")
+            where.append(f"tensor '{tensor}'")
         if self.attribute:
             where.append(f"attribute '{self.attribute}'")
         text = f"{', '.join(where)}: {self.message}" if where else self.message
@@ -74,7 +78,11 @@ class BurnError(Exception):
     def __str__(self) -> str:
         first = self.problems[0] if len(self.problems) == 1 else None
         summary = shown(self.summary)
-        if first is not None and self.summary.endswith(first.message) and not (first.node or first.hint):
+        if (
+            first is not None
+            and self.summary.endswith(first.message)
+            and not (first.node or first.tensor or first.hint)
+        ):
             return summary  # the one problem says nothing more
         return "\n".join([summary, *(f"  - {problem}" for problem in self.problems)])
 

@@ -141,7 +141,10 @@ def gpu_of(value: Any) -> Device | None:
         return value.device
     if not is_foreign(value):
         return None
-    kind, index = value.__dlpack_device__()
+    try:
+        kind, index = value.__dlpack_device__()
+    except Exception as error:  # whatever the tensor's library raises: torch's for the device "meta"
+        raise Unfit(f"cannot be read through DLPack: {error}") from error
     return Device(GPU_KINDS[kind], index) if kind in GPU_KINDS else None
 
 

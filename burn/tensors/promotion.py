@@ -46,6 +46,10 @@ def constant(elements: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(elements, Expr):
         current()
         return made(compose.dim_value(elements, dtype or "int64"))
+    if is_foreign(elements):
+        elements = _owned(elements)
+        if isinstance(elements, Base):
+            return elements if dtype is None else elements.astype(dtype)  # type: ignore[attr-defined]
     try:
         array = np.asarray(elements)
     except ValueError as error:
@@ -62,6 +66,19 @@ def constant(elements: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if array.dtype.kind == "O":
         raise TypeMismatch("these elements do not make a tensor", [f"a {type(elements).__name__} is not numbers"])
     return of_array(array, anywhere=isinstance(elements, (bool, int, float, complex, list, tuple)))
+
+
+def _owned(data: Any) -> Any:
+    """Another library's tensor (torch, jax ...) as an array of its element type, or, on a GPU, as a tensor over a copy. A
+    tensor of torch that needs a gradient is detached. Raises TypeMismatch."""
+    if hasattr(data, "resolve_conj"):  # torch lends no tensor that needs a gradient, or whose conjugate is pending
+        data = data.detach().resolve_conj().resolve_neg()
+    try:
+        if gpu_of(data) is None:
+            return to_numpy(data, spec_of(data).dtype)
+    except Unfit as error:
+        raise TypeMismatch("this tensor cannot be taken over", [str(error)]) from None
+    return from_dlpack(data).clone()
 
 
 def _converted(array: np.ndarray, dtype: str, exact: bool) -> np.ndarray:

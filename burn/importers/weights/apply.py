@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.dialect.types import FLOATS, numpy_dtype
+from burn.dialect.types import DTYPES, FLOATS, numpy_dtype
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import ModelError, Problem
 from burn.importers.weights.checkpoint import Checkpoint
@@ -25,6 +25,8 @@ DTypes = str | Mapping[str, str | None]
 
 ADAPTERS = ("auto", "torch", "burn", "flax", None)
 CAST = "cast"
+CONVERTED = (*FLOATS, *(name for name in DTYPES if name.startswith("float8_")))
+"""Element types of files that convert to those of parameters."""
 MAX_PREFIXES = 20  # that are tried for a hint
 WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
 """Prefixes that PyTorch adds to names of parameters, and their origins."""
@@ -52,6 +54,8 @@ def load_into(
     wanted, policy = _selection(include, exclude), _dtypes(dtype)
     layout = {"auto": checkpoint.layout, None: OWN}.get(adapter, adapter)
     found = match(module, tensors, layout or "")
+    if include is not None and found and not any(wanted(path) for slot in found for path in slot.paths):
+        raise ModelError("include= and exclude= leave no parameter to load", [f"of {_some(s.name for s in found)}"])
     used: set[str] = set()
     taken: list[tuple[Slot, str]] = []
     for slot in found:
@@ -77,6 +81,12 @@ def load_into(
         slot.parameter.name = slot.name
         report.applied.append(_applied(slot, tensors, original, dtype))
     return report
+
+
+def _some(names: Iterable[str], most: int = 5) -> str:
+    """The first few names, for an error."""
+    listed = list(names)
+    return ", ".join(listed[:most]) + (" ..." if len(listed) > most else "")
 
 
 def _refuse(report: Report, partial: bool, any_taken: bool) -> None:
@@ -190,13 +200,18 @@ def _hints(report: Report) -> None:
     for longer, shorter, pattern in ((unused, missing, "^{}"), (missing, unused, "^")):
         ending = min(sorted(shorter), key=len)
         prefixes = {name[: -len(ending)] for name in longer if name.endswith(f".{ending}")}
-        for prefix in sorted(prefixes, key=lambda p: (len(p), p))[:MAX_PREFIXES]:
-            having = sum(prefix + name in longer for name in shorter)
-            if 2 * having > len(shorter):
-                text = (pattern.format(re.escape(prefix)), "" if longer is unused else prefix)
-                whose = "the file's" if longer is unused else "the module's"
-                report.hints.append(f"{whose} names begin with '{prefix}': remap=[{text!r}]")
-                return
+        tried = sorted(prefixes, key=lambda p: (len(p), p))[:MAX_PREFIXES]
+        fitting = [p for p in tried if 2 * sum(p + name in longer for name in shorter) > len(shorter)]
+        if len(fitting) > 1 and longer is unused:
+            text = (pattern.format(re.escape(fitting[0])), "")
+            sets = " and ".join(f"'{prefix}'" for prefix in fitting)
+            report.hints.append(f"the file has these names under {sets}: remap=[{text!r}], partial=True loads the first")
+            return
+        for prefix in fitting:
+            text = (pattern.format(re.escape(prefix)), "" if longer is unused else prefix)
+            whose = "the file's" if longer is unused else "the module's"
+            report.hints.append(f"{whose} names begin with '{prefix}': remap=[{text!r}]")
+            return
     for wrapper, maker in WRAPPERS.items():
         if any(wrapper in name and name.replace(wrapper, "") in missing for name in unused):
             text = (re.escape(wrapper), "")
@@ -234,11 +249,12 @@ def _misfits(
     for source, shape in zip(part.sources, part.shapes, strict=True):
         weight = tensors[source]
         given = spelled(weight.dtype, weight.shape)
-        converts = becomes is not None and weight.dtype in FLOATS
+        converts = becomes is not None and weight.dtype in CONVERTED
         if weight.shape != shape or (weight.dtype != own and not converts):
             hint = ""
-            if weight.shape == shape and weight.dtype in FLOATS and own in FLOATS:
-                hint = f"dtype='{CAST}' converts the elements, dtype='{weight.dtype}' the parameters"
+            if weight.shape == shape and weight.dtype in CONVERTED and own in FLOATS:
+                hint = f"dtype='{CAST}' converts the elements"
+                hint += f", dtype='{weight.dtype}' the parameters" if weight.dtype in FLOATS else ""
             elif weight.shape != shape and weight.shape == shape[::-1]:
                 hint = "it is the other way round: adapter= says whose layout the file has"
             expected = spelled(weight.dtype if converts else own, shape)

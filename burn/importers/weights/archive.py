@@ -51,14 +51,14 @@ class Archive:
             raise ModelError(f"{file.path} is malformed", [f"it has {len(members)} members"])
         self.members = {m.filename: m for m in members}
         twice = [name for name, count in Counter(m.filename for m in members).items() if count > 1]
-        problems = [Problem("two members have this name", node=name) for name in twice]
+        problems = [Problem("two members have this name", tensor=name) for name in twice]
         self._locations: dict[str, tuple[int, int]] = {}
         taken = []
         for name, member in self.members.items():
             try:
                 self._locations[name] = self._locate(member)
             except ModelError as error:
-                problems.append(Problem(error.summary, node=name))
+                problems.append(Problem(error.summary, tensor=name))
                 continue
             offset, length = self._locations[name]
             taken.append((member.header_offset, offset + length, name))
@@ -108,7 +108,7 @@ class Archive:
         if not self.is_stored(name):
             data = memoryview(self._inflate(name, data, member.file_size))
         if zlib.crc32(data) != member.CRC:
-            raise ModelError(f"{self.file.path} is damaged", [Problem("its checksum is wrong", node=name)])
+            raise ModelError(f"{self.file.path} is damaged", [Problem("its checksum is wrong", tensor=name)])
         return data
 
     def _inflate(self, name: str, data: memoryview, size: int) -> bytes:
@@ -116,10 +116,10 @@ class Archive:
         try:
             inflated = stream.decompress(data, size + 1)
         except zlib.error as error:
-            raise ModelError(f"{self.file.path} is damaged", [Problem(str(error), node=name)]) from None
+            raise ModelError(f"{self.file.path} is damaged", [Problem(str(error), tensor=name)]) from None
         if len(inflated) != size or not stream.eof:
             raise ModelError(
                 f"{self.file.path} is malformed",
-                [Problem(f"it does not inflate to the {size} bytes it says", node=name)],
+                [Problem(f"it does not inflate to the {size} bytes it says", tensor=name)],
             )
         return inflated

@@ -59,7 +59,7 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
             checkpoint[name] = _weight(file, start + begin, end - begin, code, shape)
             taken.append((begin, end, name))
         except ModelError as error:
-            problems.append(Problem("; ".join([error.summary, *map(str, error.problems)]), node=name))
+            problems.append(Problem("; ".join([error.summary, *map(str, error.problems)]), tensor=name))
             continue
         identity = entry.get("param_id")
         if isinstance(identity, int):
@@ -81,7 +81,7 @@ def write(
     metadata: text to keep with them, by key; "producer" says that burn wrote it, so that names and axes are those of
     `burn.nn`. Raises ModelError listing tensors of element types that the format lacks."""
     problems = [
-        Problem(f"the format has no {w.dtype}", node=n, hint="safetensors files have")
+        Problem(f"the format has no {w.dtype}", tensor=n, hint="safetensors files have")
         for n, w in tensors.items()
         if w.dtype != "bool" and w.dtype not in _NAMES
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,15 +50,15 @@ class Checkpoint(dict[str, Weight]):
         for name, array in arrays.items():
             if isinstance(array, Mapping):
                 problems.append(
-                    Problem("it is a dict and no tensor", node=str(name), hint=f"load what lies under '{name}'")
+                    Problem("it is a dict and no tensor", tensor=str(name), hint=f"load what lies under '{name}'")
                 )
                 continue
             try:
-                checkpoint[name] = array if isinstance(array, Weight) else array_weight(_kept(np.asarray(array)))
+                checkpoint[name] = array if isinstance(array, Weight) else array_weight(_kept(_in_memory(array)))
             except BurnError as error:
-                problems.append(Problem("; ".join(map(str, error.problems)) or error.summary, node=name))
+                problems.append(Problem("; ".join(map(str, error.problems)) or error.summary, tensor=name))
             except Exception as error:  # of whatever kind another library's tensor raises
-                problems.append(Problem(f"it is no array: {error}", node=name))
+                problems.append(Problem(f"it is no array: {error}", tensor=name))
         if problems:
             raise ModelError("these weights cannot be read", problems)
         return checkpoint
@@ -77,7 +78,7 @@ def overlaps(ranges: Iterable[tuple[int, int, str]]) -> list[Problem]:
     problems = []
     for (_, end, first), (begin, _, second) in itertools.pairwise(taken):
         if begin < end:
-            problems.append(Problem(f"its bytes overlap those of '{first}'", node=second))
+            problems.append(Problem(f"its bytes overlap those of '{first}'", tensor=second))
     return problems
 
 
@@ -102,6 +103,16 @@ def write_weight(weight: Weight, file: IO[bytes]) -> None:
             weight.file.release(weight.offset, weight.nbytes)
         return
     file.write(np.ascontiguousarray(weight.array()).reshape(-1).view(np.uint8).data)
+
+
+def _in_memory(array: Any) -> np.ndarray:
+    """An array, or another library's tensor, as a numpy array. PyTorch's `numpy()` refuses parameters and bfloat16."""
+    torch = sys.modules.get("torch")  # never imported here: only a caller that has it can have passed its tensors
+    if torch is None or not isinstance(array, torch.Tensor):
+        return np.asarray(array)
+    from burn.importers.torch.dtypes import to_array
+
+    return to_array(array.cpu())
 
 
 def _kept(array: np.ndarray) -> np.ndarray:

@@ -60,7 +60,7 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
         if not isinstance(content, dict):
             raise ModelError("it is no table of arrays")
     except ModelError as error:
-        problem = Problem("; ".join([error.summary, *map(str, error.problems)]), node=f"byte {reader.at}")
+        problem = Problem("; ".join([f"byte {reader.at}: {error.summary}", *map(str, error.problems)]))
         raise ModelError(f"{path} is malformed", [problem]) from None
     checkpoint = Checkpoint(path=path, kind="flax")
     checkpoint.layout = "flax"
@@ -78,7 +78,7 @@ def checkpoint_of(content: Mapping[Any, Any], checkpoint: Checkpoint) -> Checkpo
             try:
                 value = _joined(value)
             except ModelError as error:
-                problems.append(Problem(error.summary, node=name))
+                problems.append(Problem(error.summary, tensor=name))
                 return
         if isinstance(value, dict):
             for key, inner in value.items():
@@ -89,7 +89,7 @@ def checkpoint_of(content: Mapping[Any, Any], checkpoint: Checkpoint) -> Checkpo
         elif not isinstance(value, Weight):
             checkpoint.ignored[name] = repr(value)[:80]
         elif name in checkpoint:
-            problems.append(Problem("two arrays have this name", node=name))
+            problems.append(Problem("two arrays have this name", tensor=name))
         else:
             checkpoint[name] = value
 
@@ -270,11 +270,11 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
     everything else under "params". Raises ModelError for names that are both an array and a table, and for strings and packed
     elements."""
     problems = [
-        Problem(f"Flax has no {w.dtype}", node=n, hint="safetensors files have")
+        Problem(f"Flax has no {w.dtype}", tensor=n, hint="safetensors files have")
         for n, w in tensors.items()
         if w.dtype == "string" or (DTYPES[w.dtype].bits % 8 and w.dtype != "bool")
     ]
-    problems += [Problem("its name is too long", node=n[:80]) for n in tensors if len(n.encode()) >= 1 << 16]
+    problems += [Problem("its name is too long", tensor=n[:80]) for n in tensors if len(n.encode()) >= 1 << 16]
     whole: dict[str, Any] = {}
     for name, weight in tensors.items():
         keys = name.split(".") if name.split(".")[0] in STATE else [PARAMETERS, *name.split(".")]
@@ -282,7 +282,7 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
         for key in keys[:-1]:
             inner = inner.setdefault(key, {}) if isinstance(inner, dict) else inner
         if not isinstance(inner, dict) or keys[-1] in inner:
-            problems.append(Problem("another tensor's name begins with this one's, or is it", node=name))
+            problems.append(Problem("another tensor's name begins with this one's, or is it", tensor=name))
         else:
             inner[keys[-1]] = weight
     if problems:

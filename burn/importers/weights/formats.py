@@ -72,7 +72,7 @@ def _read_shard(path: Path) -> Checkpoint:
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
     """Writes tensors to a .safetensors, .bpk, .npz or .msgpack file, whole or not at all. Raises ModelError."""
     check_ending(path)
-    wrong = [Problem("it is no text", node=name) for name in tensors if printable(name) != name]
+    wrong = [Problem("it is no text", tensor=name) for name in tensors if printable(name) != name]
     if wrong:
         raise ModelError(f"{path} cannot be written: names", wrong)
     WRITERS[Path(path).suffix](Path(path), tensors)

@@ -38,7 +38,7 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
             offset = archive.location(member)[0] if stored else 0
             checkpoint[name] = _array(archive.read(member), file if stored else None, offset)
         except ModelError as error:
-            problems.append(Problem("; ".join([error.summary, *map(str, error.problems)]), node=name))
+            problems.append(Problem("; ".join([error.summary, *map(str, error.problems)]), tensor=name))
     if problems:
         raise ModelError(f"{path} is malformed", problems)
     return checkpoint
@@ -48,7 +48,7 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
     """Writes a .npz archive, whole or not at all. Raises ModelError listing tensors of types that numpy lacks."""
     own = {"float64", "float32", "float16", "bool", "complex64", "complex128"}
     problems = [
-        Problem(f"numpy has no {w.dtype}", node=n, hint="safetensors files have")
+        Problem(f"numpy has no {w.dtype}", tensor=n, hint="safetensors files have")
         for n, w in tensors.items()
         if w.dtype not in own and not (DTYPES[w.dtype].kind in ("int", "uint") and DTYPES[w.dtype].bits >= 8)
     ]

@@ -65,11 +65,11 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
             dtype = dtype_of_numpy(np.dtype(opened.dtype.numpy_dtype))
             left -= byte_size(dtype, tuple(opened.shape), packed=False)
             if left < 0:
-                problems.append(Problem("its elements are more than a folder of this size holds", node=name))
+                problems.append(Problem("its elements are more than a folder of this size holds", tensor=name))
                 break
             _enter(whole, keys, array_weight(np.ascontiguousarray(opened.read().result()).reshape(opened.shape)))
         except (ValueError, KeyError, OverflowError, ModelError) as error:
-            problems.append(Problem(" ".join(str(error).split())[:300], node=name))
+            problems.append(Problem(" ".join(str(error).split())[:300], tensor=name))
     if problems:
         raise ModelError(f"{path} cannot be read", problems)
     return checkpoint_of(whole, checkpoint)

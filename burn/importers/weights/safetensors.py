@@ -53,7 +53,7 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
             checkpoint[name] = _weight(file, start + begin, end - begin, dtype, shape, name in extra)
             taken.append((begin, end, name))
         except ModelError as error:
-            problems.append(Problem("; ".join(map(str, error.problems)) or error.summary, node=name))
+            problems.append(Problem("; ".join(map(str, error.problems)) or error.summary, tensor=name))
     problems += overlaps(taken)
     if problems:
         raise ModelError(f"{path} is malformed", problems)

@@ -48,15 +48,15 @@ def read(path: str | os.PathLike[str], read_shard: Callable[[Path], Checkpoint])
         layouts.add(shard.layout)
         for name, weight in shard.items():
             if name in found:
-                problems.append(Problem(f"it is in shard {file} and in shard {found[name]}", node=name))
+                problems.append(Problem(f"it is in shard {file} and in shard {found[name]}", tensor=name))
             elif name not in shards:
-                problems.append(Problem(f"it is in shard {file}, but not in the index", node=name))
+                problems.append(Problem(f"it is in shard {file}, but not in the index", tensor=name))
             found[name] = file
             checkpoint[name] = weight
         checkpoint.ignored.update({f"{file}: {k}": v for k, v in shard.ignored.items()})
     for name, file in shards.items():
         if found.get(name) != file and file not in unread:
-            problems.append(Problem(f"the index says that it is in shard {file}, where it is not", node=name))
+            problems.append(Problem(f"the index says that it is in shard {file}, where it is not", tensor=name))
     if problems:
         raise ModelError(f"{path} does not agree with its shards", problems)
     if isinstance(metadata, dict):

@@ -169,10 +169,10 @@ def flatten(root: Any) -> Flat:
         elif isinstance(value, TensorRef):
             name = name or "value"
             if name in flat.tensors:
-                flat.problems.append(Problem("two tensors have this name", node=name))
+                flat.problems.append(Problem("two tensors have this name", tensor=name))
             flat.tensors[name] = value
         elif isinstance(value, Unsupported):
-            flat.problems.append(Problem(f"{value.kind} cannot be read", node=name, hint="save it as a plain tensor"))
+            flat.problems.append(Problem(f"{value.kind} cannot be read", tensor=name, hint="save it as a plain tensor"))
         elif name:
             flat.others[name] = describe(value)
     return flat

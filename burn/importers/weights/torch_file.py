@@ -51,7 +51,7 @@ def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Chec
         try:
             checkpoint[name] = storages.weight(ref)
         except ModelError as error:
-            problems.append(Problem("; ".join([error.summary, *map(str, error.problems)]), node=name))
+            problems.append(Problem("; ".join([error.summary, *map(str, error.problems)]), tensor=name))
     if problems:
         raise ModelError(f"{path} is malformed, or holds what cannot be read", problems)
     return checkpoint

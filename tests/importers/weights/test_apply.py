@@ -228,7 +228,7 @@ def test_reports_are_for_people_and_for_programs() -> None:
 def test_what_is_no_array_is_named() -> None:
     with pytest.raises(ModelError) as caught:
         Net().load({"a": object(), "b": np.zeros(2), "c": np.zeros(2, "datetime64[s]")})  # type: ignore[dict-item]
-    assert {p.node for p in caught.value.problems} >= {"c"}
+    assert {p.tensor for p in caught.value.problems} >= {"c"}
 
 
 def test_unknown_options_are_refused(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_types_that_burn_lacks_are_all_named(tmp_path: Path) -> None:
     bad = {"c": array_weight(np.array([1], np.complex64)), "f8": array_weight(np.zeros(1, ml_dtypes.float8_e5m2))}
     with pytest.raises(ModelError) as caught:
         weights.write(tmp_path / "w.bpk", bad)
-    assert {p.node for p in caught.value.problems} == set(bad) and not list(tmp_path.iterdir())
+    assert {p.tensor for p in caught.value.problems} == set(bad) and not list(tmp_path.iterdir())
 
 
 PACKS = {

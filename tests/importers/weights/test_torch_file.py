@@ -182,7 +182,7 @@ def test_sparse_and_quantised_tensors_are_named(tmp_path: Path) -> None:
     torch.save(state, tmp_path / "m.pt")
     with pytest.raises(ModelError) as caught:
         weights.read(tmp_path / "m.pt")
-    assert len(caught.value.problems) == 3 and {p.node for p in caught.value.problems} == {
+    assert len(caught.value.problems) == 3 and {p.tensor for p in caught.value.problems} == {
         "sparse",
         "quantised",
         "meta",
