@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._sympy.singleton_int import SingletonInt
 
 from burn.adapters.torch import gpu_memory
 from burn.adapters.torch.gpu import Input, Result
@@ -248,6 +249,9 @@ class Build:
                     shape = shape if order is None else tuple(shape[axis] for axis in order)
                     pair = (2,) * value.is_complex()
                     inputs[i] = (name, TensorType(dtype_name(value.dtype.to_real()), (*shape, *pair)))
+                elif isinstance(value, torch.SymInt) and _counts_rows(value):
+                    hint = "pad them: torch.nested.to_padded_tensor"
+                    problems.append(Problem("nested tensors (torch.jagged) are not supported", hint=hint))
                 elif isinstance(value, torch.SymInt) and not self._is_known(value):
                     inputs[i] = (name, TensorType("int64", ()))
                 elif isinstance(value, (torch.SymFloat, torch.SymBool)):
@@ -255,7 +259,7 @@ class Build:
             except Unrepresentable as error:
                 problems.append(Problem(f"input '{node.name}': {error}"))
         if problems:
-            raise ModelError(SUMMARY, problems)
+            raise ModelError(SUMMARY, dict.fromkeys(problems))
         return inputs
 
     def _is_known(self, value: torch.SymInt) -> bool:
@@ -293,6 +297,12 @@ class Build:
             back = sorted(range(len(order)), key=order.__getitem__)
             value = transpose(value, (*back, len(order)) if pair else tuple(back))
         return ops.view_as_complex(value) if meta.is_complex() else value
+
+
+def _counts_rows(value: torch.SymInt) -> bool:
+    """True for the size of a nested tensor's ragged axis, which is no number."""
+    environment = value.node.shape_env
+    return environment is not None and isinstance(environment.backed_var_to_val.get(expression_of(value)), SingletonInt)
 
 
 def _is_tensor(node: Any) -> bool:

@@ -205,7 +205,9 @@ def _hints(report: Report) -> None:
         if len(fitting) > 1 and longer is unused:
             text = (pattern.format(re.escape(fitting[0])), "")
             sets = " and ".join(f"'{prefix}'" for prefix in fitting)
-            report.hints.append(f"the file has these names under {sets}: remap=[{text!r}], partial=True loads the first")
+            report.hints.append(
+                f"the file has these names under {sets}: remap=[{text!r}], partial=True loads the first"
+            )
             return
         for prefix in fitting:
             text = (pattern.format(re.escape(prefix)), "" if longer is unused else prefix)

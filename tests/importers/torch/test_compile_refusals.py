@@ -133,3 +133,9 @@ def test_running_extremes_of_bools() -> None:
         for dim in (0, 1):
             got, want = compiled(lambda t, f=function, d=dim: tuple(f(t, d)))(x), function(x, dim)
             assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True)), (function, dim)
+
+
+def test_nested_tensors_are_refused_by_name() -> None:
+    nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
+    with pytest.raises(Exception, match="nested tensors .* are not supported"):
+        compiled(lambda x: x * 2)(nested)
