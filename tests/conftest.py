@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burn.runtime import _native
 from burn.runtime.random import process
 from tests.covering import mark_rest
 
@@ -59,19 +60,27 @@ with suppress(ImportError):  # tests on a machine with a GPU do without
     settings.load_profile("fixed")  # examples are those of the last run, however busy the machine is
 
 
-def start_generators() -> None:
-    """Sets the seeds of the process's generators. Otherwise what a test draws depends on the tests that ran before it in the
-    process, and burn's generator starts from a new seed in each process."""
+THREADS = _native.num_threads()
+CPUS = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def start_process() -> None:
+    """Sets the seeds of the process's generators, its number of threads and its CPUs. Otherwise they depend on the tests that ran
+    before in the process, and burn's generator starts from a new seed in each process."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
     process.reset(0)
     if hasattr(torch := sys.modules.get("torch"), "default_generator"):
         torch.default_generator.manual_seed(0)
+    if _native.num_threads() != THREADS:
+        _native.set_num_threads(THREADS)
+    if CPUS and os.sched_getaffinity(0) != CPUS:
+        os.sched_setaffinity(0, CPUS)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    start_generators()
+    start_process()
     if not CHOSEN:
         optimised = item.nodeid.startswith(OPTIMISED) and not item.nodeid.startswith(UNOPTIMISED)
         os.environ["BURN_OPTIMIZE"] = "speed" if optimised or SWEEP else "none"
