@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from burn.codegen.failure import failed
+from burn.codegen.lists import erased_index, insertion_index, read_index, split_sizes
 from burn.codegen.reference.machine import Machine, TensorList
 from burn.codegen.reference.operators import runs
 from burn.dialect.mlir import ir
@@ -45,19 +46,14 @@ def _list_empty(machine: Machine, op: Op) -> None:
 @runs("list_insert")
 def _list_insert(machine: Machine, op: Op) -> None:
     items, position = items_of(machine, op.list), _position(machine, op)
-    at = len(items) if position is None else position + len(items) if position < 0 else position
-    if not 0 <= at <= len(items):
-        failed(Status.INDEX_OUT_OF_RANGE, full_name(op), len(items) if position is None else position)
+    at = insertion_index(op, len(items), position)
     machine.give(op, listed((*items[:at], machine.read(op.x), *items[at:])))
 
 
 @runs("list_erase")
 def _list_erase(machine: Machine, op: Op) -> None:
     items, position = items_of(machine, op.list), _position(machine, op)
-    position = -1 if position is None else position
-    at = position + len(items) if position < 0 else position
-    if not 0 <= at < len(items):
-        failed(Status.INDEX_OUT_OF_RANGE, full_name(op), position)
+    at = erased_index(op, len(items), position)
     machine.give(op, listed((*items[:at], *items[at + 1 :])))
 
 
@@ -69,10 +65,7 @@ def _list_length(machine: Machine, op: Op) -> None:
 @runs("list_at")
 def _list_at(machine: Machine, op: Op) -> None:
     items, position = items_of(machine, op.list), _position(machine, op)
-    at = 0 if position is None else position + len(items) if position < 0 else position
-    if not 0 <= at < len(items):
-        status = Status.EMPTY_LIST if position is None else Status.INDEX_OUT_OF_RANGE
-        failed(status, full_name(op), position or 0)
+    at = read_index(op, len(items), position)
     item = items[at]
     fits = item.ndim == len(op.sizes) and all(w in (ANY, h) for w, h in zip(op.sizes, item.shape, strict=True))
     if not fits or item.dtype != numpy_dtype(op.dtype):
@@ -107,25 +100,13 @@ def _list_concat(machine: Machine, op: Op) -> None:
 @runs("list_split")
 def _list_split(machine: Machine, op: Op) -> None:
     x, axis = machine.read(op.x), op.axis % type_of(op.x).rank
-    length, site = x.shape[axis], full_name(op)
-    if op.parts is None:
-        sizes = [1] * length
-    elif type_of(op.parts).rank == 0:
-        each = int(machine.read(op.parts))
-        if each < 1:
-            failed(Status.SHAPE_MISMATCH, site, each)
-        sizes = [min(each, length - at) for at in range(0, length, each)]
-    else:
-        sizes = [int(size) for size in machine.read(op.parts)]
-    left = length
-    for size in sizes:
-        if not 0 <= size <= left:
-            failed(Status.SHAPE_MISMATCH, site, size)
-        left -= size
-    if left:
-        failed(Status.SHAPE_MISMATCH, site, length - left)
+    parts: int | list[int] | None = None
+    if op.parts is not None:
+        is_number = type_of(op.parts).rank == 0
+        parts = int(machine.read(op.parts)) if is_number else [int(size) for size in machine.read(op.parts)]
+    sizes = split_sizes(op, x.shape[axis], parts)
     ends = list(itertools.accumulate(sizes))
-    parts = [x[(slice(None),) * axis + (slice(end - size, end),)] for size, end in zip(sizes, ends, strict=True)]
+    made = [x[(slice(None),) * axis + (slice(end - size, end),)] for size, end in zip(sizes, ends, strict=True)]
     if op.parts is None and not op.keep:
-        parts = [part.reshape(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts]
-    machine.give(op, listed(tuple(np.array(part) for part in parts)))
+        made = [part.reshape(*part.shape[:axis], *part.shape[axis + 1 :]) for part in made]
+    machine.give(op, listed(tuple(np.array(part) for part in made)))

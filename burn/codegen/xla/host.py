@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from burn.codegen.failure import failed
+from burn.codegen.lists import erased_index, insertion_index, read_index, split_sizes
 from burn.codegen.xla.machine import Held, Machine, TensorList
 from burn.dialect.control import If, Loop, yielded
 from burn.dialect.custom import Custom
@@ -194,19 +195,14 @@ def _list_empty(machine: Machine, op: Op) -> None:
 @runs("list_insert")
 def _list_insert(machine: Machine, op: Op) -> None:
     items, position = machine.read(op.list).items, _position(machine, op)
-    at = len(items) if position is None else position + len(items) if position < 0 else position
-    if not 0 <= at <= len(items):
-        failed(Status.INDEX_OUT_OF_RANGE, full_name(op), len(items) if position is None else position)
+    at = insertion_index(op, len(items), position)
     machine.give(op, TensorList((*items[:at], machine.read(op.x), *items[at:])))
 
 
 @runs("list_erase")
 def _list_erase(machine: Machine, op: Op) -> None:
     items, position = machine.read(op.list).items, _position(machine, op)
-    position = -1 if position is None else position
-    at = position + len(items) if position < 0 else position
-    if not 0 <= at < len(items):
-        failed(Status.INDEX_OUT_OF_RANGE, full_name(op), position)
+    at = erased_index(op, len(items), position)
     machine.give(op, TensorList((*items[:at], *items[at + 1 :])))
 
 
@@ -218,10 +214,7 @@ def _list_length(machine: Machine, op: Op) -> None:
 @runs("list_at")
 def _list_at(machine: Machine, op: Op) -> None:
     items, position = machine.read(op.list).items, _position(machine, op)
-    at = 0 if position is None else position + len(items) if position < 0 else position
-    if not 0 <= at < len(items):
-        status = Status.EMPTY_LIST if position is None else Status.INDEX_OUT_OF_RANGE
-        failed(status, full_name(op), position or 0)
+    at = read_index(op, len(items), position)
     item = items[at]
     if op.dtype == "list" or isinstance(item, TensorList):
         fits = op.dtype == "list" and isinstance(item, TensorList)
@@ -259,28 +252,20 @@ def _list_concat(machine: Machine, op: Op) -> None:
 @runs("list_split")
 def _list_split(machine: Machine, op: Op) -> None:
     x, axis = machine.exact(machine.read(op.x)), op.axis % type_of(op.x).rank
-    length, site = x.shape[axis], full_name(op)
-    if op.parts is None:
-        sizes = [1] * length
-    elif type_of(op.parts).rank == 0:
-        each = int(machine.number(op.parts))
-        if each < 1:
-            failed(Status.SHAPE_MISMATCH, site, each)
-        sizes = [min(each, length - at) for at in range(0, length, each)]
-    else:
-        sizes = [int(size) for size in machine.fetch(machine.read(op.parts))]
-    left = length
-    for size in sizes:
-        if not 0 <= size <= left:
-            failed(Status.SHAPE_MISMATCH, site, size)
-        left -= size
-    if left:
-        failed(Status.SHAPE_MISMATCH, site, length - left)
+    parts: int | list[int] | None = None
+    if op.parts is not None:
+        is_number = type_of(op.parts).rank == 0
+        parts = (
+            int(machine.number(op.parts))
+            if is_number
+            else [int(size) for size in machine.fetch(machine.read(op.parts))]
+        )
+    sizes = split_sizes(op, x.shape[axis], parts)
     ends = list(itertools.accumulate(sizes))
-    parts = [_part(machine, x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    made = [_part(machine, x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
     if op.parts is None and not op.keep:
-        parts = [_reshaped(machine, part, (*part.shape[:axis], *part.shape[axis + 1 :])) for part in parts]
-    machine.give(op, TensorList(tuple(parts)))
+        made = [_reshaped(machine, part, (*part.shape[:axis], *part.shape[axis + 1 :])) for part in made]
+    machine.give(op, TensorList(tuple(made)))
 
 
 def _part(machine: Machine, x: Held, axis: int, start: int, end: int) -> Held:
