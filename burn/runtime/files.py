@@ -97,7 +97,10 @@ def whole(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException as error:
-        if isinstance(error, OSError) and error.filename == temporary:
+        if isinstance(error, OSError) and error.filename in (
+            temporary,
+            None,
+        ):  # None: of a descriptor, as for a full disk
             error.filename, error.filename2 = str(path), None
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -148,8 +151,12 @@ def _pour(file: BinaryIO, path: Path) -> None:
     import shutil
 
     truncate = os.O_TRUNC if _names_descriptor(path) else 0
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | truncate), "wb") as stream:
-        shutil.copyfileobj(file, stream)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | truncate), "wb") as stream:
+            shutil.copyfileobj(file, stream)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def _refuse_folder(path: Path) -> None:

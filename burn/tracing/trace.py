@@ -141,8 +141,8 @@ def _check_results(structure: trees.Structure, any_tensor: bool) -> None:
         elif isinstance(part, trees.Fixed) and not isinstance(part.value, (str, bool, int, float, complex, NoneType)):
             wrong.append(type(part.value).__name__)
     if wrong or not any_tensor:
-        what = ", ".join(wrong) or "none at all"
-        raise TypeMismatch("a traced function returns tensors, alone or in containers", [f"not {what}"])
+        what = f"not {', '.join(wrong)}" if wrong else "this one returns no tensor"
+        raise TypeMismatch("a traced function returns tensors, alone or in containers", [what])
 
 
 def _output_names(structure: trees.Structure, names: Sequence[str]) -> list[str]:

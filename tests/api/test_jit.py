@@ -329,3 +329,8 @@ def test_batch_norm_trains_in_a_jitted_function() -> None:
         np.testing.assert_allclose(jitted.state_dict()[name], eager.state_dict()[name], rtol=1e-5)
     with pytest.raises(burn.BurnError, match="two values a channel"):
         run(np.ones((1, 3), np.float32))
+
+
+def test_a_function_without_a_result_is_refused() -> None:
+    with pytest.raises(TypeMismatch, match="this one returns no tensor"):
+        burn.jit(lambda x: None)(burn.ones(2))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -150,3 +152,24 @@ def test_a_file_that_is_replaced_stays_for_its_users(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"short")
     os.replace(tmp_path / "other", tmp_path / "m.burn")
     np.testing.assert_array_equal(loaded(x), np.arange(5000, dtype=np.float32))
+
+
+# ---- no room -------------------------------------------------------------------------------------------------------------
+def test_a_write_that_fails_names_the_file(tmp_path: Path) -> None:
+    """A descriptor's error has no name: a full disk, a limit on the size of files."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError) as caught, files.whole(tmp_path / "model") as file:
+            file.write(bytes(1 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.errno == errno.EFBIG and caught.value.filename == str(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_device_is_named() -> None:
+    with pytest.raises(OSError) as caught, files.whole(Path("/dev/full")) as file:
+        file.write(b"x")
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == "/dev/full"
