@@ -31,19 +31,21 @@ always."""
 
 @dataclass(frozen=True)
 class Implementation:
-    """The implementation of a matmul. tiles: see above; NEVER if it has no suitable sizes. order: for vectors; None if
-    an operand is more than a load, so that the matmul is a plain loop."""
+    """The implementation of a matmul. tiles: see above; NEVER if it has no suitable sizes. order: for vectors; None for loops,
+    which are those of windows (sliding.py), or plain ones if an operand is more than a load."""
 
     tiles: str
     order: Schedule | None
 
 
 def implementations(
-    kernel: ContractionKernel, default: Implementation, by_tiles: bool, target: Target
+    kernel: ContractionKernel, default: Implementation, order: Schedule | None, by_tiles: bool, target: Target
 ) -> list[Implementation]:
-    """Implementations of a matmul. by_tiles: tile registers can compute it."""
+    """Implementations of a matmul. order: the heuristics' order of its tiles. by_tiles: tile registers can compute it."""
     found = [Implementation(tiles, default.order) for tiles in (NEVER, ALWAYS) if by_tiles and tiles != default.tiles]
-    if default.order is not None:
+    if default.order is None and order is not None and not target.exact:
+        found.append(Implementation(NEVER, order))
+    elif default.order is not None:
         found += [Implementation(NEVER, order) for order in orders(kernel, default.order, target)]
     return found
 

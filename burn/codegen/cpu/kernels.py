@@ -28,6 +28,7 @@ from burn.codegen.cpu.matmul.blockwise import WORD, Blockwise
 from burn.codegen.cpu.matmul.schedule import Schedule
 from burn.codegen.cpu.matmul.tiling import Tiled, panels_of
 from burn.codegen.cpu.scalars import short_rows
+from burn.codegen.cpu.sliding import as_windows
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import Int, Value
@@ -263,9 +264,11 @@ class KernelPrinter:
         fewest = conditions
         if fits and conditions is None and choice.key:
             fewest = amx_conditions(kernel, self.target, FEWEST_SIZES)
-        default = Implementation(NEVER if conditions is None else BY_TIME, self._order(kernel))
+        order = self._order(kernel)
+        default_order = order if as_windows(kernel, order, self.target) is None else None
+        default = Implementation(NEVER if conditions is None else BY_TIME, default_order)
         picked = choice.pick(
-            default, lambda: candidates.implementations(kernel, default, fewest is not None, self.target)
+            default, lambda: candidates.implementations(kernel, default, order, fewest is not None, self.target)
         )
         if picked.tiles == NEVER or fewest is None:
             return self._for_any_rows(kernel, picked.order, choice)
@@ -275,7 +278,7 @@ class KernelPrinter:
         return Either.of(*launches, ((), self._for_any_rows(kernel, picked.order, choice)))
 
     def _order(self, kernel: ContractionKernel, width: int = 0) -> Schedule | None:
-        """The default order of a matmul's tiles; None if it is a plain loop."""
+        """The default order of a matmul's tiles; None if it has none."""
         tiled = Tiled.of(kernel, width or panels_of(kernel) or panel_width(kernel, self.target))
         return None if tiled is None else Schedule.of(tiled, self.target)
 
@@ -283,7 +286,8 @@ class KernelPrinter:
         """If the number of rows is known only at run time, a single row gets code of its own: it is bound by memory
         bandwidth."""
         if order is None:
-            return self._loops(as_loops(kernel), choice)
+            windows = as_windows(kernel, self._order(kernel), self.target)
+            return self._loops(as_loops(kernel), choice) if windows is None else self._loops(windows)
         rows = product([v.extent for v in kernel.rows])
         may_be_one = not isinstance(rows, int) and factor(rows) == 1 and len(kernel.depth) == 1
         if not may_be_one or not panels_of(kernel) or self.target.is_size_bound or self.target.small:
@@ -351,7 +355,8 @@ class KernelPrinter:
             enough = amx_conditions(kernel, self.target, few_bits_sizes(self.target))
             default = Implementation(NEVER if enough is None else BY_TIME, Schedule.of(tiled, self.target))
             picked = choice.pick(
-                default, lambda: candidates.implementations(kernel, default, enough is not None, self.target)
+                default,
+                lambda: candidates.implementations(kernel, default, default.order, enough is not None, self.target),
             )
             launches = (
                 [] if enough is None or picked.tiles == NEVER else self._tiles(kernel, enough, picked.tiles == ALWAYS)

@@ -15,7 +15,7 @@ from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.spans import MOST_VECTORS, Reached
 from burn.codegen.cpu.windows import AdjacentWindows, guards_of, load_of, split_nodes
 from burn.codegen.host.emit import Int, Value, lanes_of, vector
-from burn.dialect.dims import Dim, LoopVar, coefficient
+from burn.dialect.dims import Dim, Expr, LoopVar, coefficient
 from burn.kernels.body import (
     REDUCERS,
     Apply,
@@ -29,6 +29,9 @@ from burn.kernels.body import (
     identity,
     loop_atoms,
 )
+
+LONGEST_FILL = 256
+"""The most elements of memory with the replacement of guarded loads, beside those of one load."""
 
 Ranges = tuple[tuple[Dim, Dim], ...]
 """Pairs of an index and an extent, as guards have them."""
@@ -103,6 +106,10 @@ class Sums:
         self.tested = {pair for pairs in self.rows.values() for pair in pairs}
         self.window = stage.loops[-plan.unrolled :]
         self.spans = {id(node): self._span(node) for node in self.moving}
+        self.run = (
+            self._run_of()
+        )  # `hoisted` has the addresses of guarded elements in the first iteration of these loops
+        self.hoisted: dict[tuple[int, tuple[int, ...]], Value] = {}
         self.fills = {} if inside else {id(guard): self._fill(guard) for guard in guards_of(stage)}
 
     def values(self, initial: list[Value]) -> list[list[Value]]:
@@ -119,12 +126,57 @@ class Sums:
             if self.plan.block:
                 return self._blocks(loops[0], carried)
             return self._unrolled(carried, [range(v.extent if isinstance(v.extent, int) else 0) for v in loops])
-        if self.pair is not None and len(loops) == self.plan.unrolled + 1:
+        if self.pair is not None and self.plan.pair is not None and loops[0].name == self.plan.pair.row:
             return self._of_pair(self.pair, loops, carried)
+        if self.run and not self.hoisted and tuple(loops[: -self.plan.unrolled]) == self.run:
+            self.hoisted = self._starts(loops)
+            carried = self._nest(loops, carried)
+            self.hoisted = {}
+            return carried
         with code.for_(0, emitter.dim(loops[0].extent), 1, carried) as outer, emitter.scope():
             emitter.bindings[loops[0]] = outer.iv
             outer.yield_(*self._row(loops, outer.carried))
         return outer.results
+
+    def _run_of(self) -> tuple[LoopVar, ...]:
+        """The last loops that are not unrolled, if guards are alike in their iterations and guarded elements near each other."""
+        guards, found = guards_of(self.stage), list[LoopVar]()
+        guarded = {v for guard in guards for index, _ in guard.ranges for v in loop_atoms(index)}
+        for loop in reversed(self.stage.loops[: -self.plan.unrolled]):
+            if loop in guarded:
+                break
+            found.insert(0, loop)
+        return tuple(found) if guards and not self.inside and not self.plan.block and self._reach(guards, found) else ()
+
+    def _reach(self, guards: Sequence[Where], loops: Sequence[LoopVar]) -> int:
+        """The elements by which loops move the guarded load that they move furthest; 0 if they are more than `LONGEST_FILL`, or
+        if their number is not known."""
+        reach = [0]
+        for load in filter(None, map(load_of, guards)):
+            steps = [(coefficient(load.offset, v), v.extent) for v in loops]
+            known = [step * (n - 1) for step, n in steps if isinstance(step, int) and isinstance(n, int) and step >= 0]
+            if len(known) < len(steps):
+                return 0
+            reach.append(sum(known))
+        return max(reach) if max(reach) <= LONGEST_FILL else 0
+
+    def _starts(self, loops: Sequence[LoopVar]) -> dict[tuple[int, tuple[int, ...]], Value]:
+        """The addresses of guarded elements in the first iteration of the loops that are not unrolled."""
+        emitter, found = self.emitter, {}
+        for index, taps in self._order([range(v.extent if isinstance(v.extent, int) else 0) for v in self.window]):
+            with emitter.scope():
+                emitter.bindings.update((v, 0) for v in loops)
+                emitter.bindings.update(zip(self.window, taps, strict=True))
+                emitter.bindings[self.loop] = emitter.code.add(self.first, index)
+                for node, key in zip(self.moving, self._keys(index, taps), strict=True):
+                    load = load_of(node)
+                    if isinstance(node, Where) and load is not None and (id(node), key) not in found:
+                        found[id(node), key] = self._start(node, load)
+        return found
+
+    def _keys(self, index: int, taps: Sequence[int]) -> list[tuple[int, ...]]:
+        """How far each moving node has advanced: equal for equal elements."""
+        return [tuple(sum(map(mul, step, (index, *taps))) for step in steps) for steps in self.plan.steps]
 
     def _of_pair(self, pair: LoopVar, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
         """The accumulators of a pair after a loop of the window. Its first iterations belong to the first window alone, the next
@@ -199,7 +251,7 @@ class Sums:
         sums = list(carried)
         weights: dict[tuple[int, tuple[int, ...]], list[tuple[Scalar, Value]]] = {}
         for (index, taps), (member, bindings) in indices_of(self._order(ranges), self.members.items()):
-            advanced = [tuple(sum(map(mul, step, (index, *taps))) for step in steps) for steps in plan.steps]
+            advanced = self._keys(index, taps)
             with emitter.scope():
                 emitter.bindings |= bindings
                 emitter.bindings.update(
@@ -211,7 +263,7 @@ class Sums:
                 emitter.bindings[self.loop] = emitter.code.add(self.first, index)
                 for node, key in zip(self.moving, advanced, strict=True):
                     if (id(node), key) not in shared:
-                        shared[id(node), key] = self._element(node, taps)
+                        shared[id(node), key] = self._element(node, key, taps)
                     emitter.remember([(node, shared[id(node), key])])
                 at = ((taps[0] % split + member) * plan.count + index) * each
                 for number, reduction in enumerate(self.stage.reductions, at):
@@ -236,30 +288,42 @@ class Sums:
 
         return sorted(pairs, key=key)
 
-    def _element(self, node: Scalar, taps: tuple[int, ...]) -> Value:
+    def _element(self, node: Scalar, key: tuple[int, ...], taps: tuple[int, ...]) -> Value:
         """The lanes of a moving node at these indices in the unrolled window."""
         emitter, load = self.emitter, load_of(node)
         assert load is not None
-        loaded = self._loaded(node, load, taps)
+        loaded = self._loaded(node, load, key, taps)
         if not isinstance(node, Where):
             return loaded
         with emitter.scope():
             emitter.remember([(load, loaded)])
             return emitter.value(node.then)
 
-    def _loaded(self, node: Scalar, load: Load, taps: tuple[int, ...]) -> Value:
+    def _loaded(self, node: Scalar, load: Load, key: tuple[int, ...], taps: tuple[int, ...]) -> Value:
         emitter, element, found = self.emitter, conversions.element_type(load.dtype), self.spans[id(node)]
-        if isinstance(node, Where) and not self.inside and found is None:
-            address = self._address(node, load, emitter.base(load.offset))
-            return emitter.code.load(address, 0, vector(emitter.lanes, element), emitter.mask)
-        if found is None:
+        if found is None and (self.inside or not isinstance(node, Where)):
             return emitter.value(load)
+        address = self.hoisted.get((id(node), key))
+        if address is None:
+            address = self._start(node, load)
+        else:
+            steps = [(coefficient(load.offset, v), Expr.of(v)) for v in self.run]
+            moved = [step * index for step, index in steps if step is not None]
+            address = emitter.code.gep(address, emitter.dim(sum(moved, 0)), element)
+        if found is None:
+            return emitter.code.load(address, 0, vector(emitter.lanes, element), emitter.mask)
         span, strides = found
-        shift = sum(map(mul, strides, taps))
+        return span.lanes_from(emitter.code, address, element, sum(map(mul, strides, taps)), emitter.lanes)
+
+    def _start(self, node: Scalar, load: Load) -> Value:
+        """The address of the first element that lanes read in the unrolled loops over channels."""
+        emitter, found = self.emitter, self.spans[id(node)]
+        if found is None:
+            return self._address(node, load, emitter.base(load.offset))
+        span, strides = found
         with emitter.scope():
             emitter.bindings.update((v, 0) for v, stride in zip(self.window, strides, strict=True) if stride)
-            address = self._address(node, load, emitter.first(load.offset, span))
-        return span.lanes_from(emitter.code, address, element, shift, emitter.lanes)
+            return self._address(node, load, emitter.first(load.offset, span))
 
     def _span(self, node: Scalar) -> tuple[Reached, tuple[int, ...]] | None:
         """The elements that all lanes of a node read in the unrolled loops over channels, and the strides in the unrolled loops,
@@ -305,7 +369,8 @@ class Sums:
         """Memory that holds the replacement of a guarded load in every element that lanes read."""
         emitter, code, found, load = self.emitter, self.emitter.code, self.spans[id(guard)], load_of(guard)
         assert load is not None and isinstance(guard.otherwise, Const)
-        vectors = 1 if found is None else -(-found[0].length // emitter.lanes)
+        length = emitter.lanes if found is None else found[0].length
+        vectors = -(-(length + self._reach([guard], self.run)) // emitter.lanes)
         memory = code.alloca(vectors * emitter.lanes, conversions.element_type(load.dtype))
         fill = emitter.wide(Const(load.dtype, guard.otherwise.value))
         for number in range(vectors):

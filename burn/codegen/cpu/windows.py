@@ -76,25 +76,30 @@ class AdjacentWindows:
     @staticmethod
     def of(kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target, step: int = 0) -> AdjacentWindows | None:
         """step: vectors start at its multiples."""
-        first, *others = kernel.stages
-        if lanes == 1 or kernel.column_reductions or kernel.parallel[-1:] != (lane,) or not others:
+        first, *later = kernel.stages
+        if lanes == 1 or kernel.column_reductions or kernel.parallel[-1:] != (lane,) or not later:
             return None
         if first.order != "parallel" or first.writes or lane in first.loops or not first.loops:
             return None
-        if any(s.loops or s.reductions or s.order != "parallel" for s in others):
+        if any(s.loops or s.reductions or s.order != "parallel" for s in later):
             return None
         if any(r.kind not in KINDS or r.dtype not in SUMS for r in first.reductions):
             return None
         if any(map(_reads_indices, walk(*(r.body for r in first.reductions)))):
             return None  # an index is a scalar, and a moving load a vector
-        loop = next((v for v in reversed(kernel.parallel[:-1]) if v.extent != 1), None)
+        others = [v for v in reversed(kernel.parallel[:-1]) if v.extent != 1]
+        sharing = (
+            v for v in others if split_nodes(first, v)[0] and any(_relation(first, v, w)[0] for w in first.loops)
+        )
+        loop = next(sharing, others[0] if others else None)
         if loop is None or not all(_is_plain(guard, lane, step, lanes) for guard in guards_of(first)):
             return None
         sliding, channels = zip(*(_relation(first, loop, v) for v in first.loops), strict=True)
         extents = [v.extent for v in first.loops]
+        alike = _is_broadcast(first, loop, lane, step, lanes)
         if not (is_window(extents) or (any((*sliding, *channels)) and split_nodes(first, loop)[0])):
             return None
-        unrolled = unrolled_loops(extents, sliding, channels)
+        unrolled = unrolled_loops(extents, sliding, channels, alike)
         block = BLOCK if not unrolled and sliding[-1] else 0
         unrolled = 1 if block else unrolled
         window = block or product([v.extent for v in first.loops[-unrolled:]])
@@ -146,21 +151,37 @@ class AdjacentWindows:
         outer, inner = extents[: len(extents) - self.unrolled], extents[len(extents) - self.unrolled :]
         weights = prod(extents) * len(still)
         if self.pair is not None:
-            outer[-1] += self.pair.shift
-        reached = {
+            outer[[v.name for v in stage.loops].index(self.pair.row)] += self.pair.shift
+        return weights + prod(outer) * len(self._reached(len(moving), inner))
+
+    def shared(self, kernel: LoopKernel) -> float:
+        """The elements that the windows of a row load in one iteration of the loops that are not unrolled, for each of their
+        multiply-adds. It is 1 if windows have no elements in common."""
+        stage = kernel.stages[0]
+        inner = [v.extent if isinstance(v.extent, int) else 0 for v in stage.loops[-self.unrolled :]]
+        return len(self._reached(1, inner)) / (self.count * prod(inner))
+
+    @property
+    def accumulators(self) -> int:
+        """The windows that are computed together."""
+        return self.count * (1 if self.pair is None else 2)
+
+    def _reached(self, nodes: int, inner: Sequence[int]) -> set[tuple[int, tuple[int, ...]]]:
+        """The different elements of the first so many moving nodes under windows with these unrolled extents."""
+        return {
             (number, tuple(sum(map(mul, step, at)) for step in steps))
-            for number, (_, steps) in enumerate(zip(moving, self.steps, strict=True))
+            for number, steps in zip(range(nodes), self.steps, strict=False)
             for at in indices_of(range(self.count), *map(range, inner))
         }
-        return weights + prod(outer) * len(reached)
 
 
 @dataclass(frozen=True)
 class Pair:
     """Two iterations of a parallel loop `loop`. The window of the second is that of the first, `shift` iterations of the window's
-    last loop that is not unrolled further on. `even`: the loop has an even number of iterations."""
+    loop `row` further on, which is not unrolled. `even`: the loop has an even number of iterations."""
 
     loop: str
+    row: str
     shift: int
     even: bool
 
@@ -168,18 +189,15 @@ class Pair:
     def of(kernel: LoopKernel, lane: LoopVar, neighbours: LoopVar, unrolled: int, target: Target) -> Pair | None:
         """None if no loop has such windows, or two of them do not pay. neighbours: the loop that `AdjacentWindows` is about."""
         stage = kernel.stages[0]
-        if len(stage.loops) <= unrolled:
-            return None
-        row, (still, moving) = stage.loops[-unrolled - 1], split_nodes(stage, neighbours)
-        taps = row.extent
-        for loop in reversed(kernel.parallel):
-            if loop in (lane, neighbours) or loop.extent == 1 or not isinstance(taps, int):
-                continue
-            if any(loop in loop_atoms(dim) for node in still for dim in _offsets(node)):
+        still, moving = split_nodes(stage, neighbours)
+        others = [v for v in reversed(kernel.parallel) if v not in (lane, neighbours) and v.extent != 1]
+        for row, loop in indices_of(reversed(stage.loops[:-unrolled]), others):
+            taps = row.extent
+            if not isinstance(taps, int) or any(loop in loop_atoms(dim) for node in still for dim in _offsets(node)):
                 continue
             shift = _shift(moving, loop, row)
             if shift is not None and pairs_rows(taps, shift, target):
-                return Pair(loop.name, shift, isinstance(loop.extent, int) and loop.extent % 2 == 0)
+                return Pair(loop.name, row.name, shift, isinstance(loop.extent, int) and loop.extent % 2 == 0)
         return None
 
 
@@ -250,6 +268,13 @@ def _relation(stage: Stage, loop: LoopVar, window: LoopVar) -> tuple[bool, bool]
         slides |= inner > 0 and 0 < outer <= reach and (outer % inner == 0 or inner % outer == 0)
         within &= reach < outer
     return slides, within and not slides
+
+
+def _is_broadcast(stage: Stage, loop: LoopVar, lane: LoopVar, step: int, lanes: int) -> bool:
+    """True if each moving load has one element for all lanes of a vector, such as an input channel of one group."""
+    offsets = [_offsets(node)[0] for node in split_nodes(stage, loop)[1]]
+    spans = [span_of(offset, lane, step, step, lanes) if step else None for offset in offsets]
+    return all(span is not None and not any(span.offsets) for span in spans)
 
 
 def guards_of(stage: Stage) -> list[Where]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, LoopVar, coefficient, product, substitute
+from burn.kernels.body import loop_atoms
 
 LEAST = 16
 """The vector multiply-adds of a tap, for each row, from which a test pays. A test takes a subtraction, a comparison and one or
@@ -27,6 +28,13 @@ def skips_padding(kernel: Tiled, tile: int, vectors: int, target: Target) -> boo
     if len(known) == len(parts) and isinstance(inner, int):
         return sum(known) * inner * kernel.run * vectors >= TEST * len(parts) > 0
     return any(_is_far(index, loop, target.costs.tile_rows) for index, _ in kernel.valid for loop in kernel.outer)
+
+
+def leaves_out(kernel: Tiled, window: LoopVar, tile: int, skips: bool) -> bool:
+    """True if a matmul leaves out taps of a loop of the window for whole tiles of rows, or may if sizes are open. skips:
+    `skips_padding`."""
+    parts = [_left_out(index, extent, kernel, tile) for index, extent in kernel.valid if window in loop_atoms(index)]
+    return skips and any(part is None or part > 0 for part in parts)
 
 
 def _left_out(index: Dim, extent: Dim, kernel: Tiled, tile: int) -> float | None:

@@ -7,10 +7,15 @@ from math import prod
 
 from burn.codegen.cpu.heuristics.cache_blocking import FIRST_LEVEL
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, product
+from burn.dialect.types import DTYPES
+from burn.kernels.body import ContractionKernel
 
 WINDOW = 64
 """The most elements of a window's loops that are unrolled."""
+
+BROADCAST = 16
+"""The most elements that are unrolled if channels are among them and each element is broadcast."""
 
 LONGEST = 16
 """The most iterations of an unrolled loop."""
@@ -22,18 +27,48 @@ def is_window(extents: Sequence[Dim]) -> bool:
     return len(numbers) == len(extents) and max(numbers) <= LONGEST and prod(numbers) <= WINDOW
 
 
-def unrolled_loops(extents: Sequence[Dim], slides: Sequence[bool], channels: Sequence[bool]) -> int:
+def unrolled_loops(extents: Sequence[Dim], slides: Sequence[bool], channels: Sequence[bool], broadcast: bool) -> int:
     """The number of a window's inner loops to unroll, given the extent of each, if neighbouring windows overlap along it, and if
     it is over channels. One loop of the former kind is unrolled and all of the latter, if that is not too much code. 0 if the
-    last one is long."""
+    last one is long. broadcast: an element is the same for all lanes. Then channels have no shuffles of a span in common, and a
+    loop over many of them takes less code."""
     found, work, sliding = 0, 1, False
     for extent, overlaps, within in reversed(list(zip(extents, slides, channels, strict=True))):
         if not isinstance(extent, int) or extent > LONGEST or work * extent > WINDOW:
             break
         if found and not within and (sliding or not overlaps):
             break
+        if found and within and broadcast and work * extent > BROADCAST:
+            break
         found, work, sliding = found + 1, work * extent, sliding or overlaps
     return found
+
+
+def fills_vector(columns: Dim, lanes: int, target: Target) -> bool:
+    """True if the columns of a convolution are one vector. A matmul's tile then loads an element for each multiply-add. Windows
+    form their sums in another order."""
+    return isinstance(columns, int) and 1 < columns <= lanes and not (target.exact or target.compact or target.small)
+
+
+SHARED = 0.75
+"""The most elements of windows, for each multiply-add of a vector, with which they are faster than tiles of a matmul."""
+
+SHORT, SHARED_SHORT = 32, 0.9
+"""The same for up to so many channels: a tile then spends as much time on addresses of its rows for each tap as on loads."""
+
+
+def pays_to_share(elements: float, accumulators: int, channels: Dim, target: Target) -> bool:
+    """True if a convolution is faster as windows than as tiles of a matmul. elements: those that windows load for each of their
+    multiply-adds. accumulators: of windows computed together."""
+    short = isinstance(channels, int) and channels <= SHORT
+    return elements <= (SHARED_SHORT if short else SHARED) and 2 * accumulators > target.costs.chains
+
+
+def holds_weights(kernel: ContractionKernel, target: Target) -> bool:
+    """True if the weights of all groups stay in the second-level cache. Then windows are computed for all groups, whose elements
+    of a pixel are contiguous in memory, before the next windows. Otherwise a group's windows of a row follow each other."""
+    weights = product([v.extent for v in (*kernel.batch, *kernel.depth, kernel.column)]) * DTYPES[kernel.dtype].size
+    return isinstance(weights, int) and weights <= target.costs.held
 
 
 BLOCK = 8
