@@ -91,3 +91,26 @@ func.func @main(%p: tensor<64x128xf32>, %q: tensor<128x32xf32>) -> (tensor<64x12
 }
 // CHECK: kind = "loop"
 // CHECK: kind = "loop"
+
+// ----- transposes of cast weights, and flipped ones, are a second group
+func.func @main(%x: tensor<2x8x8x16xbf16>, %p: tensor<32x16x3x3xf32>, %q: tensor<24x32x3x3xf32>) -> (tensor<2x8x8x24xbf16>, tensor<2x8x8x16xbf16>) {
+  %0 = "burn.cast"(%p) {dtype = "bfloat16"} : (tensor<32x16x3x3xf32>) -> tensor<32x16x3x3xbf16>
+  %1 = "burn.transpose"(%0) {permutation = array<i64: 2, 3, 1, 0>} : (tensor<32x16x3x3xbf16>) -> tensor<3x3x16x32xbf16>
+  %2 = "burn.conv"(%x, %1) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["1", "1"], layout = "last", low = ["1", "1"], strides = array<i64: 1, 1>} : (tensor<2x8x8x16xbf16>, tensor<3x3x16x32xbf16>) -> tensor<2x8x8x32xbf16>
+  %3 = "burn.cast"(%q) {dtype = "bfloat16"} : (tensor<24x32x3x3xf32>) -> tensor<24x32x3x3xbf16>
+  %4 = "burn.transpose"(%3) {permutation = array<i64: 2, 3, 1, 0>} : (tensor<24x32x3x3xbf16>) -> tensor<3x3x32x24xbf16>
+  %5 = "burn.conv"(%2, %4) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["1", "1"], layout = "last", low = ["1", "1"], strides = array<i64: 1, 1>} : (tensor<2x8x8x32xbf16>, tensor<3x3x32x24xbf16>) -> tensor<2x8x8x24xbf16>
+  %6 = "burn.slice"(%3) {starts = ["0", "0", "2", "2"], sizes = ["24", "32", "3", "3"], steps = array<i64: 1, 1, -1, -1>} : (tensor<24x32x3x3xbf16>) -> tensor<24x32x3x3xbf16>
+  %7 = "burn.transpose"(%6) {permutation = array<i64: 2, 3, 0, 1>} : (tensor<24x32x3x3xbf16>) -> tensor<3x3x24x32xbf16>
+  %8 = "burn.conv"(%5, %7) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["1", "1"], layout = "last", low = ["1", "1"], strides = array<i64: 1, 1>} : (tensor<2x8x8x24xbf16>, tensor<3x3x24x32xbf16>) -> tensor<2x8x8x32xbf16>
+  %9 = "burn.slice"(%0) {starts = ["0", "0", "2", "2"], sizes = ["32", "16", "3", "3"], steps = array<i64: 1, 1, -1, -1>} : (tensor<32x16x3x3xbf16>) -> tensor<32x16x3x3xbf16>
+  %10 = "burn.transpose"(%9) {permutation = array<i64: 2, 3, 0, 1>} : (tensor<32x16x3x3xbf16>) -> tensor<3x3x32x16xbf16>
+  %11 = "burn.conv"(%8, %10) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["1", "1"], layout = "last", low = ["1", "1"], strides = array<i64: 1, 1>} : (tensor<2x8x8x32xbf16>, tensor<3x3x32x16xbf16>) -> tensor<2x8x8x16xbf16>
+  "burn.return"(%5, %11) : (tensor<2x8x8x24xbf16>, tensor<2x8x8x16xbf16>) -> ()
+}
+// CHECK: burn.cast
+// CHECK: kind = "foreach"
+// CHECK-COUNT-4: burn.transpose
+// CHECK: kind = "foreach"
+// CHECK-NOT: burn.transpose
+// CHECK: burn.return
