@@ -27,6 +27,7 @@ from burn.passes.fusion.foreach import fuse_foreach
 from burn.passes.fusion.horizontal import fuse_horizontally, fuse_small_loops
 from burn.passes.fusion.rebuild import Rebuild
 from burn.passes.fusion.recompute import repeat
+from burn.passes.fusion.recompute_columns import recompute_columns
 from burn.passes.fusion.separate import separate
 from burn.passes.fusion.transposed import store_transposed
 from burn.passes.fusion.updates import updates_of
@@ -59,6 +60,7 @@ class Fuse:
             choice.run()
         if preferences.repeat_reads:
             repeat(choice)
+            recompute_columns(choice)
             separate(choice)
         if preferences.fuse_reductions:
             fuse_horizontally(choice)

@@ -27,7 +27,8 @@ from burn.kernels.builders.matrix import is_matmul
 from burn.kernels.lower import has_rule
 from burn.kernels.preferences import Preferences
 from burn.passes.fusion.cluster import Cluster, Order, leads_to, size_of
-from burn.passes.fusion.joins import JOINS, TILED, axes_of, reads_rows, reduces_columns
+from burn.passes.fusion.columns import reduce_columns
+from burn.passes.fusion.joins import JOINS, TILED, axes_of, reads_rows
 from burn.passes.fusion.reads import affine, contiguous
 
 FREE = Trait.GENERATED | Trait.VIEW
@@ -77,8 +78,7 @@ class Choice:
             elif not op.has(Trait.GENERATED):
                 self.opaque[op.operation] = unit = Cluster("opaque", (), [op])
                 self.order.add(unit, self._reads(op))
-        if self.preferences.column_reduction_width:
-            self._reduce_columns()
+        reduce_columns(self)
         loops = {c for c in self.cluster.values() if c.kind == "loop"}
         self.crowded = {c for c in loops if self._streams(c) >= MANY_STREAMS}
         self.materialize_views()
@@ -176,35 +176,6 @@ class Choice:
             and not other.closed
             and all(reads_rows(self, m, other) for m in cluster.members)
         )
-
-    def _reduce_columns(self) -> None:
-        """Moves column reductions into a cluster that reads one of their operands row by row."""
-        groups = list(dict.fromkeys(c for c in self.cluster.values() if c.kind == "reduce"))
-        readers: dict[ir.Value, list[Cluster]] = {}
-        for group in groups:
-            for value in self._read_whole(group):
-                readers.setdefault(value, []).append(group)
-        gone: set[Cluster] = set()
-        for group in groups:
-            rank = len(group.space)
-            if rank - 1 in group.axes or group.across or any(isinstance(m, ArgReduce) for m in group.members):
-                continue  # a column reduction holds one number for each column, and no index
-            others = dict.fromkeys(c for value in self._read_whole(group) for c in readers[value])
-            for other in others:
-                fits = group.size + other.size <= self.max_ops and other not in gone and other is not group
-                apart = fits and not leads_to(group.needs, other) and not leads_to(other.needs, group)
-                if apart and reduces_columns(self, other, group.axes) and reduces_columns(self, group, other.axes):
-                    other.across = group.axes
-                    self.merge(group, other)
-                    gone.add(group)
-                    break
-
-    def _read_whole(self, cluster: Cluster) -> list[ir.Value]:
-        """The values that a group reads for every element of its space."""
-        read = (v for m in cluster.members for v in m.operation.operands)
-        return [
-            v for v in dict.fromkeys(read) if self.cluster_of(v) is not cluster and type_of(v).shape == cluster.space
-        ]
 
     def _computes(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """True if a cluster's kernel can compute a loop over the same space."""

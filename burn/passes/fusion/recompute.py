@@ -104,7 +104,7 @@ def _repeat(choice: Choice) -> bool:
         cluster = choice.cluster.get(op.operation)
         if cluster is None or not isinstance(op, Pointwise):
             continue
-        readers = _readers(choice, op.operation.results[0], cluster)
+        readers = readers_of(choice, op.operation.results[0], cluster)
         if not readers:
             continue
         recomputation, able = _best(choice, op.operation.results[0], [r for r in readers if r is not None])
@@ -113,12 +113,17 @@ def _repeat(choice: Choice) -> bool:
         )  # not stored either if all readers can recompute it
         if able and recomputation.spent(able) < saved:
             for reader in able:
-                _move_in(choice, recomputation, reader, added)
+                move_in(choice, recomputation, reader, added)
+    insert(choice, added)
+    return bool(added)
+
+
+def insert(choice: Choice, added: dict[int, list[Op]]) -> None:
+    """Puts copies of ops in order, and drops what has no reader then. added: the copies before an op, by its id."""
     if added:
         choice.ops = [o for op in choice.ops for o in _with_copies(op, added)]
         _drop(choice)
         choice.position = {op.operation: i for i, op in enumerate(choice.ops)}
-    return bool(added)
 
 
 def _drop(choice: Choice) -> None:
@@ -139,7 +144,7 @@ def _with_copies(op: Op, added: dict[int, list[Op]]) -> list[Op]:
     return [*(o for copy in added.get(id(op), ()) for o in _with_copies(copy, added)), op]
 
 
-def _readers(choice: Choice, value: ir.Value, home: Cluster) -> list[Cluster | None]:
+def readers_of(choice: Choice, value: ir.Value, home: Cluster) -> list[Cluster | None]:
     """The other clusters whose members read a value directly; None stands for each reader that needs it in memory."""
     found: dict[Cluster | None, None] = {}
     for use in value.uses:
@@ -162,11 +167,11 @@ def _is_read_outside(choice: Choice, value: ir.Value, home: Cluster | None) -> b
 def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Recomputation, list[Cluster]]:
     """The recomputation that moves the fewest bytes, of those open to the most readers; and these readers."""
     recomputations = [Recomputation(choice, value, start) for start in Start]
-    able = [[r for r in readers if _can(choice, recomputation, r)] for recomputation in recomputations]
+    able = [[r for r in readers if can(choice, recomputation, r)] for recomputation in recomputations]
     return min(zip(recomputations, able, strict=True), key=lambda pair: (-len(pair[1]), pair[0].spent(pair[1])))
 
 
-def _can(choice: Choice, recomputation: Recomputation, reader: Cluster) -> bool:
+def can(choice: Choice, recomputation: Recomputation, reader: Cluster) -> bool:
     steps, size = len(recomputation.steps), sum(map(size_of, reader.members))
     fits = steps <= LONG and size + steps <= MORE * choice.max_ops
     return fits and all(
@@ -190,7 +195,7 @@ def _is_small_broadcast(choice: Choice, op: Op, reader: Cluster) -> bool:
     )
 
 
-def _move_in(choice: Choice, recomputation: Recomputation, reader: Cluster, added: dict[int, list[Op]]) -> None:
+def move_in(choice: Choice, recomputation: Recomputation, reader: Cluster, added: dict[int, list[Op]]) -> None:
     """Inserts copies of the ops before the first of the reader's members that reads the value; all members then read
     the copy."""
     at = next(i for i, m in enumerate(reader.members) if recomputation.value in list(m.operation.operands))

@@ -93,3 +93,48 @@ func.func @main(%x: tensor<512x32xf32>, %g: tensor<512x32xf32>) -> tensor<512x32
 // CHECK: burn.yield
 // CHECK-NOT: burn.group
 // CHECK: burn.return
+
+// ----- sums of a matmul's result, and of the result times a normalised input, are in the kernel of the norm's gradient
+func.func @main(%g: tensor<512x16xbf16>, %w: tensor<16x32xbf16>, %d: tensor<512x32xf32>, %x: tensor<512x32xf32>, %scale: tensor<32xf32>, %m: tensor<512x1xf32>, %r: tensor<512x1xf32>) -> (tensor<512x32xbf16>, tensor<1x32xf32>, tensor<1x32xf32>) {
+  %0 = "burn.dot_general"(%g, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<512x16xbf16>, tensor<16x32xbf16>) -> tensor<512x32xbf16>
+  %1 = "burn.cast"(%0) {dtype = "float32", saturate = true} : (tensor<512x32xbf16>) -> tensor<512x32xf32>
+  %2 = "burn.add"(%1, %d) : (tensor<512x32xf32>, tensor<512x32xf32>) -> tensor<512x32xf32>
+  %3 = "burn.sub"(%x, %m) : (tensor<512x32xf32>, tensor<512x1xf32>) -> tensor<512x32xf32>
+  %4 = "burn.mul"(%3, %r) : (tensor<512x32xf32>, tensor<512x1xf32>) -> tensor<512x32xf32>
+  %5 = "burn.mul"(%2, %4) : (tensor<512x32xf32>, tensor<512x32xf32>) -> tensor<512x32xf32>
+  %6 = "burn.reduce"(%5) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<1x32xf32>
+  %7 = "burn.reduce"(%2) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<1x32xf32>
+  %8 = "burn.mul"(%2, %scale) : (tensor<512x32xf32>, tensor<32xf32>) -> tensor<512x32xf32>
+  %9 = "burn.mul"(%8, %4) : (tensor<512x32xf32>, tensor<512x32xf32>) -> tensor<512x32xf32>
+  %10 = "burn.reduce"(%9) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<512x1xf32>
+  %11 = "burn.mul"(%4, %10) : (tensor<512x32xf32>, tensor<512x1xf32>) -> tensor<512x32xf32>
+  %12 = "burn.sub"(%8, %11) : (tensor<512x32xf32>, tensor<512x32xf32>) -> tensor<512x32xf32>
+  %13 = "burn.cast"(%12) {dtype = "bfloat16", saturate = true} : (tensor<512x32xf32>) -> tensor<512x32xbf16>
+  "burn.return"(%13, %6, %7) : (tensor<512x32xbf16>, tensor<1x32xf32>, tensor<1x32xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.dot_general
+// CHECK: burn.yield
+// CHECK-SAME: (tensor<512x32xf32>) -> ()
+// CHECK: burn.group
+// CHECK-DAG: axes = array<i64: 1>
+// CHECK-DAG: axes = array<i64: 0>
+// CHECK: burn.yield
+// CHECK-SAME: (tensor<1x32xf32>, tensor<1x32xf32>, tensor<512x32xbf16>) -> ()
+// CHECK-NOT: burn.group
+// CHECK: burn.return
+
+// ----- a column's sum of a value that follows from a tensor which no other kernel reads stays
+func.func @main(%g: tensor<512x16xbf16>, %w: tensor<16x32xbf16>, %x: tensor<512x32xf32>) -> (tensor<1x32xf32>, tensor<512x1xf32>) {
+  %0 = "burn.dot_general"(%g, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<512x16xbf16>, tensor<16x32xbf16>) -> tensor<512x32xbf16>
+  %1 = "burn.cast"(%0) {dtype = "float32", saturate = true} : (tensor<512x32xbf16>) -> tensor<512x32xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<1x32xf32>
+  %3 = "burn.reduce"(%x) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<512x1xf32>
+  "burn.return"(%2, %3) : (tensor<1x32xf32>, tensor<512x1xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.dot_general
+// CHECK: burn.group
+// CHECK: axes = array<i64: 0>
+// CHECK: burn.group
+// CHECK: axes = array<i64: 1>
