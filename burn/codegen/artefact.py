@@ -43,6 +43,7 @@ def artefact_of(program: Program, built: Built, backend: Backend, to_file: bool 
         sites=tuple(built.sites),
         images=tuple(built.images),
         libraries=_libraries(built),
+        entry=built.entry,
     )
 
 

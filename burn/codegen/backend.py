@@ -52,7 +52,7 @@ class Built:
     """Code of a program for a device. constants: the values of its constants, by index. live_ranges, buffers: the lifetime and
     the bytes of each planned buffer. records, operations: its launches and the op of each. sites: the source nodes that run-time
     errors name. chosen: by a launch's number, the keys of the choices behind its kernel's variant.
-    customs: the functions of custom ops that it calls: symbols, and the ops' names."""
+    customs: the functions of custom ops that it calls: symbols, and the ops' names. entry: the entry function's name."""
 
     code: bytes
     constants: Sequence[ir.Value]
@@ -64,6 +64,7 @@ class Built:
     images: Sequence[KernelImage] = ()
     chosen: Mapping[int, str] = field(default_factory=dict)
     customs: Mapping[str, str] = field(default_factory=dict)
+    entry: str = "burn_entry"
 
 
 class Printer(Protocol):

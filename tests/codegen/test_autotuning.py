@@ -330,7 +330,7 @@ class Parts:
         default_factory=lambda: {"a": [Size(0), Size(1), Size(2)], "b": [Size(5), Size(6)], "c": [Size(7)]}
     )
     built: list[dict[str, Size]] = field(default_factory=list)
-    interleaved: bool = True
+    interleaved: int = 1
     worth = 0.95
 
     def variants(self) -> dict[str, list[Variant]]:
@@ -339,10 +339,10 @@ class Parts:
     def prepare(self, trials: Sequence[Mapping[str, Variant]]) -> set[tuple[str, int]]:
         return set()
 
-    def build(self, picked: Mapping[str, Variant]) -> Trial:
-        self.built.append(dict(picked))
+    def build(self, trials: Sequence[Mapping[str, Variant]]) -> list[Trial]:
+        self.built += map(dict, trials)
         none = Built(b"", (), (), (), (), (), ())
-        return Trial(picked, none, {0: ("a",), 1: ("b",), 2: ()})  # type: ignore[arg-type]
+        return [Trial(picked, none, {0: ("a",), 1: ("b",), 2: ()}) for picked in trials]  # type: ignore[arg-type]
 
 
 class Times:
@@ -360,8 +360,8 @@ class Times:
 NOWHERE = Book(None)
 
 
-@pytest.mark.parametrize("interleaved", [True, False])
-def test_the_fastest_is_taken(interleaved: bool) -> None:
+@pytest.mark.parametrize("interleaved", [0, 1, 3])
+def test_the_fastest_is_taken(interleaved: int) -> None:
     times = Times({0: 1.0, 1: 0.5, 2: 0.7, 5: 1.0, 6: 1.1})
     assert search(Parts(interleaved=interleaved), "full", NOWHERE, times) == {"a": Size(1), "b": Size(5)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from burn.codegen.backend import Built, Printer
@@ -11,7 +11,8 @@ from burn.codegen.cpu.heuristics.programs import written_numbers
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.entry import Entry, EntryBuilder
-from burn.codegen.host.object import compile_object, compile_text, module_text
+from burn.codegen.host.object import ENTRY, compile_object, compile_text, module_text
+from burn.codegen.host.together import named, together
 from burn.codegen.tuning.choices import Choices
 from burn.dialect.control import Group
 from burn.dialect.mlir import context
@@ -40,11 +41,25 @@ class CPUPrinter(Printer):
                 f"this machine makes no objects for {self.target.name}", ["ask for LLVM's text (as_text)"]
             )
         with context():
-            plain = (self.optimize != "speed" or self._is_brief(program)) and not self.target.compact
             entry, chosen = self._entry(program)
             functions = entry.functions
-            code = compile_text(functions) if self.as_text else compile_object(functions, optimized=not plain)
+            code = (
+                compile_text(functions)
+                if self.as_text
+                else compile_object(functions, optimized=not self._is_plain(program))
+            )
         return replace(entry.built(code), chosen=chosen)
+
+    def build_each(self, program: Program, variants: Sequence[Choices]) -> list[Built]:
+        """The program in some variants, as one object: most of their kernels are the same. Raises CompileError."""
+        with context():
+            printed = [replace(self, choices=choices)._entry(program) for choices in variants]
+            functions = together([entry.functions for entry, _ in printed])
+            code = compile_object(functions, not self._is_plain(program), named(ENTRY, 0))
+        return [
+            replace(entry.built(code), chosen=chosen, entry=named(ENTRY, number))
+            for number, (entry, chosen) in enumerate(printed)
+        ]
 
     def describe(self, program: Program) -> None:
         """Prints the program without compiling it, which registers all variants with `Choices.seen`."""
@@ -55,6 +70,10 @@ class CPUPrinter(Printer):
         """The code that `build` compiles, in MLIR's own dialects."""
         with context():
             return module_text(self._entry(program)[0].functions)
+
+    def _is_plain(self, program: Program) -> bool:
+        """True if LLVM's IR passes are left out."""
+        return (self.optimize != "speed" or self._is_brief(program)) and not self.target.compact
 
     def _is_brief(self, program: Program) -> bool:
         """If variants are drawn (`Choices.seed`), no program is brief, so that small ones use them."""

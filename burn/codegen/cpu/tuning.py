@@ -26,6 +26,9 @@ WORTH = 0.95
 """The largest fraction of the default's time for a variant to be adopted. Other work on the machine, and memory
 placement, change timings by more than a few percent."""
 
+TOGETHER = 3
+"""Variants of kernels that run interleaved with the default: more of them share its runs, but need an arena each."""
+
 Pass = Callable[[CPU], Program]
 """Runs the passes of a back end on a copy of the program."""
 
@@ -49,12 +52,13 @@ def with_unique_weights(program: Program) -> Program:
 def passes_tuned(taken: Pass, backend: CPU, mode: str, measure: Measure) -> CPU:
     """The back end with the fastest variants of the passes' decisions."""
     book, seen = Book.of(machine(backend), "cpu"), _seen(taken, backend)
+    is_current = True
     for kind in (Winograd, Panel):
+        seen = seen if is_current else _seen(taken, backend)
         known = {key: variants for key, variants in seen.items() if isinstance(variants[0], kind)}
         found = search(Decided(taken, backend, known), mode, book, measure)
         backend = replace(backend, choices=Choices({**backend.choices.picked, **found}))
-        if any(known[key][0] != variant for key, variant in found.items()):
-            seen = _seen(taken, backend)
+        is_current = all(known[key][0] == variant for key, variant in found.items())
     return backend
 
 
@@ -80,7 +84,7 @@ class Decided:
     known: dict[str, list[Variant]]
 
     worth = WORTH
-    interleaved = True
+    interleaved = 1  # each trial has its own packed weights
 
     def variants(self) -> dict[str, list[Variant]]:
         return self.known
@@ -88,7 +92,10 @@ class Decided:
     def prepare(self, trials: Sequence[Mapping[str, Variant]]) -> set[tuple[str, int]]:
         return set()
 
-    def build(self, picked: Mapping[str, Variant]) -> Trial:
+    def build(self, trials: Sequence[Mapping[str, Variant]]) -> list[Trial]:
+        return [self._built(picked) for picked in trials]
+
+    def _built(self, picked: Mapping[str, Variant]) -> Trial:
         queried: dict[str, set[str]] = {}
         backend = replace(self.backend, choices=Choices({**self.backend.choices.picked, **picked}, queried=queried))
         program = self.taken(backend)
@@ -108,7 +115,7 @@ class Printed:
     backend: CPU
 
     worth = WORTH
-    interleaved = True
+    interleaved = TOGETHER
 
     def variants(self) -> dict[str, list[Variant]]:
         seen: dict[str, list[Variant]] = {}
@@ -118,7 +125,10 @@ class Printed:
     def prepare(self, trials: Sequence[Mapping[str, Variant]]) -> set[tuple[str, int]]:
         return set()
 
-    def build(self, picked: Mapping[str, Variant]) -> Trial:
-        choices = Choices({**self.backend.choices.picked, **picked})
-        built = replace(self.backend, choices=choices).printer.build(self.program)
-        return Trial(self.program, built, {launch: (key,) for launch, key in built.chosen.items()})
+    def build(self, trials: Sequence[Mapping[str, Variant]]) -> list[Trial]:
+        variants = [Choices({**self.backend.choices.picked, **picked}) for picked in trials]
+        if len(variants) == 1:
+            made = [replace(self.backend, choices=variants[0]).printer.build(self.program)]
+        else:
+            made = self.backend.printer.build_each(self.program, variants)
+        return [Trial(self.program, built, {n: (key,) for n, key in built.chosen.items()}) for built in made]

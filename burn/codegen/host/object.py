@@ -69,10 +69,10 @@ def _passes() -> PassManager:
     return passes
 
 
-def compile_object(functions: list[str], optimized: bool = True) -> bytes:
+def compile_object(functions: list[str], optimized: bool = True, entry: str = ENTRY) -> bytes:
     """The relocatable object that defines the given `llvm.func`s, cached for recent texts.
 
-    optimized: with LLVM's IR passes, which take about half of LLVM's time. Programs do without them where a run takes
+    entry: a function that other code calls. optimized: with LLVM's IR passes, which take about half of LLVM's time. Programs do without them where a run takes
     so little time that compile time matters more, or where the user says so. Code generation is that of -O2 either way. No
     instruction has a fast-math flag, so the results have the same bits.
 
@@ -80,7 +80,7 @@ def compile_object(functions: list[str], optimized: bool = True) -> bytes:
     """
     level = 3 if optimized else 0
     dump(functions)
-    return _recent.get(digest([f"// -O{level}", *functions]), lambda: _compiled(functions, level))
+    return _recent.get(digest([f"// -O{level}", *functions]), lambda: _compiled(functions, level, entry))
 
 
 def compile_text(functions: list[str]) -> bytes:
@@ -129,7 +129,7 @@ def _is_large(functions: Sequence[str]) -> bool:
     return sum(map(len, functions)) >= LARGE
 
 
-def _compiled(functions: Sequence[str], level: int) -> bytes:
+def _compiled(functions: Sequence[str], level: int, entry: str = ENTRY) -> bytes:
     is_large = _is_large(functions)
     if is_large:
         release_memory()
@@ -140,7 +140,7 @@ def _compiled(functions: Sequence[str], level: int) -> bytes:
     customs = dict.fromkeys(name for function in functions for name in _CUSTOM.findall(function))
     for name in (*FUNCTIONS, *LIBC, *customs):
         engine.raw_register_runtime(name, address)
-    engine.raw_lookup(ENTRY)  # generates the code; kernels have no symbols that the engine could ask for by itself
+    engine.raw_lookup(entry)  # generates the code; kernels have no symbols that the engine could ask for by itself
     with os.fdopen(os.memfd_create("object"), "rb") as file:  # a file in memory alone
         engine.dump_to_object_file(f"/proc/self/fd/{file.fileno()}")
         code = file.read()

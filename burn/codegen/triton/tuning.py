@@ -44,7 +44,7 @@ class Shapes:
     images: dict[Source, KernelImage] = field(default_factory=dict)
 
     worth = WORTH
-    interleaved = False
+    interleaved = 0
 
     def variants(self) -> dict[str, list[Variant]]:
         seen: dict[str, list[Variant]] = {}
@@ -67,7 +67,10 @@ class Shapes:
                 unfit |= {(key, number) for key, number in found[source] if number}
         return unfit
 
-    def build(self, picked: Mapping[str, Variant]) -> Trial:
+    def build(self, trials: Sequence[Mapping[str, Variant]]) -> list[Trial]:
+        return [self._built(picked) for picked in trials]
+
+    def _built(self, picked: Mapping[str, Variant]) -> Trial:
         built = replace(self.backend, choices=Choices(picked), images=self.images).printer.build(self.program)
         return Trial(self.program, built, {launch: (key,) for launch, key in built.chosen.items()})
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from burn.codegen.tuning.choices import Variant
 from burn.runtime import registry, versions
 from burn.runtime.cache import Cache
 from burn.runtime.files import save_text
+
+
+_REST = "rest-"
+"""Begins the names of files of programs; others are of decisions."""
 
 
 @dataclass(frozen=True)
@@ -33,31 +38,47 @@ class Book:
 
     def get(self, key: str, variants: Sequence[Variant], tried: int) -> Variant | None:
         """The fastest of `variants`, if at least the first `tried` of them have been timed."""
-        if self.folder is None:
-            return None
-        try:
-            noted = json.loads((self.folder / f"{key}.json").read_text())
-            if tuple(noted["versions"]) != self.versions:
-                return None
+        with suppress(ValueError, KeyError, TypeError):
+            noted = self._read(key)
             by_text = {_text(variant): variant for variant in variants}
             return by_text.get(noted["shape"]) if noted["tried"] >= min(tried, len(variants)) else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        return None
+
+    def rest(self, program: str, tried: int) -> frozenset[str]:
+        """The decisions of a program that a search of at least `tried` variants left at the default, because they matter
+        little for its time. In another program they may matter."""
+        with suppress(ValueError, KeyError, TypeError):
+            noted = self._read(_REST + program)
+            return frozenset(map(str, noted["keys"])) if noted["tried"] >= tried else frozenset()
+        return frozenset()
 
     def put(self, key: str, variant: Variant, times: Mapping[int, float], tried: int) -> None:
         """times: seconds by variant number, of the first `tried`; variants that could not be built are missing."""
+        microseconds = {number: round(seconds * 1e6, 3) for number, seconds in times.items()}
+        self._write(key, {"shape": _text(variant), "tried": tried, "microseconds": microseconds})
+
+    def put_rest(self, program: str, keys: Collection[str], tried: int) -> None:
+        """See `rest`."""
+        self._write(_REST + program, {"keys": sorted(keys), "tried": tried})
+
+    def _read(self, name: str) -> dict[str, Any]:
+        """A file's values. Raises ValueError if there are none of these versions, KeyError and TypeError for damaged ones."""
+        if self.folder is None:
+            raise ValueError(name)
+        try:
+            noted = json.loads((self.folder / f"{name}.json").read_text())
+        except OSError as error:
+            raise ValueError(name) from error
+        if tuple(noted["versions"]) != self.versions:
+            raise ValueError(name)
+        return noted
+
+    def _write(self, name: str, values: Mapping[str, Any]) -> None:
         if self.folder is None:
             return
-        microseconds = {number: round(seconds * 1e6, 3) for number, seconds in times.items()}
-        noted = {
-            "shape": _text(variant),
-            "tried": tried,
-            "microseconds": microseconds,
-            "versions": self.versions,
-        }
         with suppress(OSError):  # without a stored result it is timed again
             self.folder.mkdir(parents=True, exist_ok=True)
-            save_text(self.folder / f"{key}.json", json.dumps(noted))
+            save_text(self.folder / f"{name}.json", json.dumps({**values, "versions": self.versions}))
 
 
 def _text(variant: Variant) -> str:

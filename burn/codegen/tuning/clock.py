@@ -21,10 +21,13 @@ RUNS = 5
 """Number of repetitions; the fastest counts."""
 
 LONG = 0.3
-"""Seconds for which interleaved runs continue, so that short programs are also timed at a quiet moment."""
+"""Seconds for which interleaved runs of two programs continue, so that short ones are also timed at a quiet moment."""
 
 MOST = 60
 """The most interleaved rounds."""
+
+FEWEST, PATIENCE = 3, 1.5
+"""Programs repeat fewer times, but at least `FEWEST`, if that takes more than `PATIENCE` seconds for each of them."""
 
 LONGEST = 20.0
 """Seconds after which a run is ended: loops whose condition reads an input may not end on generated ones."""
@@ -56,8 +59,16 @@ def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> 
     best = [[float("inf")] * len(artefact.kernels) for artefact in artefacts]
     start, rounds = time.perf_counter(), 0
     executables = [_loaded(artefact, device) for artefact in artefacts]
+    long = LONG / 2 * len(artefacts) if len(artefacts) > 1 else 0.0
+
+    def is_enough() -> bool:
+        """By times of undisturbed runs: a busy machine needs no fewer."""
+        if rounds >= FEWEST and rounds * sum(map(sum, best)) > PATIENCE * len(best):
+            return True
+        return rounds > RUNS and (rounds >= MOST or time.perf_counter() - start >= long)
+
     with debugging.silenced():
-        while rounds <= RUNS or (len(artefacts) > 1 and rounds < MOST and time.perf_counter() - start < LONG):
+        while not is_enough():
             for executable, least in zip(executables, best, strict=True):
                 kernels = executable.artefact.kernels
                 taken = _run(executable, given)

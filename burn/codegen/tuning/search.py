@@ -2,8 +2,9 @@
 
 The program runs with every decision in its first variant, then in its second, and so on, so that each is timed next to
 the others. The fastest are stored on disk (`book.py`) and not timed again. A CPU's timings are disturbed by other work,
-so they are interleaved: the default program, a variant, and so on repeatedly. Finally the chosen variants are timed in
-combination, and those that are still faster are kept.
+so they are interleaved: the default program, one or more variants, and so on repeatedly. Decisions that matter little for
+the program's time keep the default after their first variant. Finally the chosen variants are timed in combination, and
+those that are still faster are kept.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from typing import Protocol
 
 from burn.codegen.backend import Built
 from burn.codegen.tuning.book import Book
-from burn.codegen.tuning.choices import Variant
+from burn.codegen.tuning.choices import Variant, digest
 from burn.dialect.program import Program
 
 TRIED = {"fast": 4, "full": 16}
 """The number of variants timed for each decision, by mode, including the default."""
+
+REST = 0.05
+"""The fraction of a program's time whose decisions stay at the default: those with the shortest launches. Each variant is a
+compilation and some runs of the whole program."""
 
 Variants = Mapping[str, Sequence[Variant]]
 """By key, the default first."""
@@ -41,13 +46,13 @@ Measure = Callable[[Sequence[Trial]], Sequence[Sequence[float]]]
 
 class Subject(Protocol):
     """The object of the search. worth: the largest fraction of the default's time for which a variant is adopted.
-    interleaved: trials run interleaved."""
+    interleaved: the number of trials that run interleaved with the default's; 0 if each trial runs alone."""
 
     @property
     def worth(self) -> float: ...
 
     @property
-    def interleaved(self) -> bool: ...
+    def interleaved(self) -> int: ...
 
     def variants(self) -> dict[str, list[Variant]]:
         """All variants by key, the default first."""
@@ -57,25 +62,30 @@ class Subject(Protocol):
         """Work shared by all following trials; returns the variants, by number, that cannot be built."""
         ...
 
-    def build(self, picked: Mapping[str, Variant]) -> Trial: ...
+    def build(self, trials: Sequence[Mapping[str, Variant]]) -> list[Trial]: ...
 
 
 def search(subject: Subject, mode: str, book: Book, measure: Measure) -> dict[str, Variant]:
     """The fastest variants by key. Raises CompileError."""
     variants = {key: found for key, found in subject.variants().items() if len(found) > 1}
-    tried = TRIED[mode]
-    picked = {key: variant for key, found in variants.items() if (variant := book.get(key, found, tried)) is not None}
+    tried, program = TRIED[mode], digest(*sorted(variants))
+    picked = {key: variants[key][0] for key in book.rest(program, tried) if key in variants}
+    picked |= {key: variant for key, found in variants.items() if (variant := book.get(key, found, tried)) is not None}
     unknown = {key: found[:tried] for key, found in variants.items() if key not in picked}
     if unknown:
         unfit = subject.prepare([_trial(picked, unknown, number) for number in _rounds(unknown)])
-        times = _timed(subject, picked, unknown, unfit, measure)
+        timed = _beside_default if subject.interleaved else _alone
+        times, rest = timed(subject, picked, unknown, unfit, measure)
         best = {key: _fastest(times.get(key, {}), subject.worth) for key in unknown}
         if subject.interleaved and any(best.values()):
             best = _confirmed(subject, picked, unknown, best, measure)
         report("")
         for key, number in best.items():
             picked[key] = unknown[key][number]
-            book.put(key, picked[key], times.get(key, {}), len(unknown[key]))
+            if key not in rest:
+                book.put(key, picked[key], times.get(key, {}), len(unknown[key]))
+        if rest:
+            book.put_rest(program, rest, tried)
     return picked
 
 
@@ -96,36 +106,88 @@ def _rounds(variants: Variants) -> range:
     return range(max(map(len, variants.values())))
 
 
-def _timed(
+Times = dict[str, dict[int, float]]
+"""Seconds of each decision by variant number. Variants that do not run have none."""
+
+
+def _alone(
     subject: Subject,
     picked: Mapping[str, Variant],
     variants: Variants,
     unfit: Collection[tuple[str, int]],
     measure: Measure,
-) -> dict[str, dict[int, float]]:
-    """Seconds of each decision by variant number. Variants that do not run have none."""
-    times: dict[str, dict[int, float]] = {}
-    default: Trial | None = None
+) -> tuple[Times, frozenset[str]]:
+    """The times of all variants, one trial after the other; no decision is left out."""
+    times: Times = {}
     for number in _rounds(variants):
-        fit = {key: found for key, found in variants.items() if (key, number) not in unfit and number < len(found)}
-        report(f"building {number + 1} of {len(_rounds(variants))}")
-        trial = subject.build({**_trial(picked, variants, 0), **_trial({}, fit, number)})
+        ((fit, trial),) = _built(subject, picked, variants, unfit, [number])
         report(f"timing {number + 1} of {len(_rounds(variants))}")
-        if not subject.interleaved:
-            (found,) = measure([trial])
-            for key, seconds in _by_key(found, trial, fit).items():
-                times.setdefault(key, {})[number] = seconds
-            continue
-        if default is None:
-            default = trial
-            continue
-        before, now = measure([default, trial])
-        meanwhile = _by_key(before, default, fit)
-        for key, seconds in _by_key(now, trial, fit).items():
-            if key in meanwhile:  # as if the default had taken equally long each time
-                taken = times.setdefault(key, {0: meanwhile[key]})
-                taken[number] = seconds * taken[0] / meanwhile[key]
-    return {key: taken for key, taken in times.items() if 0 in taken}
+        (found,) = measure([trial])
+        for key, seconds in _by_key(found, trial, fit).items():
+            times.setdefault(key, {})[number] = seconds
+    return {key: taken for key, taken in times.items() if 0 in taken}, frozenset()
+
+
+def _beside_default(
+    subject: Subject,
+    picked: Mapping[str, Variant],
+    variants: Variants,
+    unfit: Collection[tuple[str, int]],
+    measure: Measure,
+) -> tuple[Times, frozenset[str]]:
+    """The times of variants in trials that run interleaved with the default's, and the decisions that are left at the
+    default because they matter little (`REST`)."""
+    times: Times = {}
+    rest: frozenset[str] = frozenset()
+    report("building the default")
+    (default,) = subject.build([_trial(picked, variants, 0)])
+    numbers = list(_rounds(variants))[1:]
+    while numbers:
+        count = subject.interleaved if times else 1  # the first shows which decisions matter
+        together, numbers = numbers[:count], numbers[count:]
+        trials = _built(subject, picked, variants, unfit, together)
+        report(f"timing {together[-1] + 1} of {len(_rounds(variants))}")
+        before, *now = measure([default, *(trial for _, trial in trials)])
+        meanwhile = _by_key(before, default, variants)
+        for number, (fit, trial), seconds in zip(together, trials, now, strict=True):
+            for key, taken in _by_key(seconds, trial, fit).items():
+                if key in meanwhile:  # as if the default had taken equally long each time
+                    known = times.setdefault(key, {0: meanwhile[key]})
+                    known[number] = taken * known[0] / meanwhile[key]
+        if not rest:
+            rest = _rest(meanwhile, sum(before))
+            variants = {key: found for key, found in variants.items() if key not in rest}
+            numbers = [number for number in numbers if number < max(map(len, variants.values()), default=0)]
+    return {key: taken for key, taken in times.items() if key not in rest}, rest
+
+
+def _rest(seconds: Mapping[str, float], whole: float) -> frozenset[str]:
+    """The decisions with the shortest times, which together take less than `REST` of the whole."""
+    rest, total = set[str](), 0.0
+    for key in sorted(seconds, key=lambda key: (seconds[key], key)):
+        total += seconds[key]
+        if total >= REST * whole:
+            break
+        rest.add(key)
+    return frozenset(rest)
+
+
+def _built(
+    subject: Subject,
+    picked: Mapping[str, Variant],
+    variants: Variants,
+    unfit: Collection[tuple[str, int]],
+    numbers: Sequence[int],
+) -> list[tuple[Variants, Trial]]:
+    """For each number the trial of the variants of that number, and the decisions that have one."""
+    report(f"building {numbers[-1] + 1} of {len(_rounds(variants))}")
+    fits = [
+        {key: found for key, found in variants.items() if (key, number) not in unfit and number < len(found)}
+        for number in numbers
+    ]
+    default = _trial(picked, variants, 0)
+    trials = subject.build([{**default, **_trial({}, fit, number)} for fit, number in zip(fits, numbers, strict=True)])
+    return list(zip(fits, trials, strict=True))
 
 
 def _confirmed(
@@ -133,8 +195,8 @@ def _confirmed(
 ) -> dict[str, int]:
     """The fastest variants that are also faster in combination with the others; none if the whole program is no faster."""
     report("timing all of the fastest")
-    default = subject.build(_trial(picked, variants, 0))
-    found = subject.build({**picked, **{key: variants[key][number] for key, number in best.items()}})
+    (default,) = subject.build([_trial(picked, variants, 0)])
+    (found,) = subject.build([{**picked, **{key: variants[key][number] for key, number in best.items()}}])
     before, now = measure([default, found])
     if sum(now) >= sum(before):
         return dict.fromkeys(best, 0)
