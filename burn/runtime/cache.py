@@ -208,7 +208,7 @@ class Cache:
                 if entry != self.directory and entry.is_symlink():
                     return f"{entry} is a link"
                 status = entry.stat()
-            except FileNotFoundError:  # not made yet, or evicted by another process just now
+            except (FileNotFoundError, NotADirectoryError):  # not made yet, evicted just now, or a file is in the way
                 continue
             if status.st_uid != os.getuid():
                 return f"{entry} belongs to another user"

@@ -12,7 +12,12 @@ import pytest
 
 import burn
 from burn.codegen.tuning import clock
+from burn.codegen.tuning.modes import mode_of
+from burn.compiler import compile_program
+from burn.dialect.program import Program
+from burn.dialect.text import parse_text
 from burn.errors import BudgetExceeded, CompileError, RunError
+from burn.options import Options
 from tests.codegen.test_autotuning import close, random
 
 pytestmark = pytest.mark.untuned
@@ -105,6 +110,30 @@ def test_a_budget_holds_for_timed_runs(mode: str, tmp_path: Path, monkeypatch: p
     with pytest.raises(BudgetExceeded, match="1 s"):
         burn.load(path, max_seconds=1.0, cache=False, **given)
     assert time.monotonic() - start < clock.LONGEST
+
+
+REDUCED = """
+func.func @main(%arg0: tensor<40x40xf32, ["40", "40"]>) -> tensor<40x40xf32, ["40", "40"]> {
+  %0 = "burn.dot_general"(%arg0, %arg0) {lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} :
+    (tensor<40x40xf32, ["40", "40"]>, tensor<40x40xf32, ["40", "40"]>) -> tensor<40x40xf32, ["40", "40"]>
+  %1 = "burn.all_reduce"(%0) {groups = array<i64: 0>, size = 1 : i64, reduction = "sum"} :
+    (tensor<40x40xf32, ["40", "40"]>) -> tensor<40x40xf32, ["40", "40"]>
+  "burn.return"(%1) : (tensor<40x40xf32, ["40", "40"]>) -> ()
+}
+"""
+
+
+def test_programs_of_several_processes_are_not_timed(timed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process decides by its own clock how often a program runs, but collectives run in all of them."""
+
+    def program() -> Program:
+        return parse_text(REDUCED, file="reduced.mlir")
+
+    with pytest.raises(CompileError, match="several processes"):
+        compile_program(program(), Options(autotune=mode_of("fast")))
+    monkeypatch.setenv("BURN_AUTOTUNE", "fast")
+    compile_program(program(), Options())
+    assert not timed
 
 
 def failing(x: Any) -> Any:

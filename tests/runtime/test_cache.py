@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from burn.errors import BurnError
+from burn.runtime import notes
 from burn.runtime.artefact import Artefact, Constant, Signature, Target
 from burn.runtime.cache import Cache, CacheWarning, parse_size
 
@@ -94,8 +95,11 @@ def test_a_damaged_entry_is_dropped_with_a_warning(tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_to_warns(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.warns(CacheWarning, match="not cached"):
-        Cache(tmp_path / "file").put(b"key", artefact(1))
+    for cache in (Cache(tmp_path / "file"), Cache(tmp_path / "file" / "cache")):
+        with pytest.warns(CacheWarning, match="not cached"):
+            cache.put(b"key", artefact(1))
+        assert cache.get(b"key") is None
+        assert notes.read(cache, "a note") is None
 
 
 @pytest.mark.parametrize("spoiled_path", ("folder", "shelf", "entry"))

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from burn.dialect.collective import COLLECTIVES
 from burn.dialect.dims import TYPICAL, estimate
+from burn.dialect.mlir import context
 from burn.dialect.program import Program
+from burn.dialect.query import blocks
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
 from burn.errors import CompileError, Problem, RunCancelled, RunError, TimeBudgetError
 from burn.runtime import debugging
@@ -40,10 +43,14 @@ class Untimed(CompileError):
 
 
 def check(program: Program) -> None:
-    """Raises Untimed for a program whose inputs cannot be generated."""
+    """Raises Untimed for a program whose inputs cannot be generated, and for one whose runs need other processes."""
     if program.input_containers or any(DTYPES[t.dtype].kind == "string" for t in program.input_types):
         problem = Problem("the program takes lists or strings", hint=HINT)
         raise Untimed("autotuning makes up inputs of numbers", [problem])
+    with context():
+        if any(isinstance(op, COLLECTIVES) for block in blocks(program.block) for op in block.operations):
+            problem = Problem("its processes would have to agree on the number of runs", hint=HINT)
+            raise Untimed("autotuning runs no program of several processes", [problem])
 
 
 def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> list[list[float]]:
@@ -51,9 +58,8 @@ def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> 
     which are valid indices. Several artefacts run interleaved. These runs print nothing, call no functions of the user but
     custom ops, and leave the random numbers of other runs as they are.
 
-    Raises Untimed for programs that do not run here or on such inputs. It is also raised for runs of more than LONGEST, or of
+    Raises Untimed for programs that do not run here or on such inputs; `check` is for those that cannot. It is also raised for runs of more than LONGEST, or of
     more memory than the compilation may have. Raises TimeBudgetError if the compilation has no time left."""
-    check(program)
     count = len(program.inputs) - program.random_state
     given = [_made_up(type_, number) for number, type_ in enumerate(program.input_types[:count])]
     best = [[float("inf")] * len(artefact.kernels) for artefact in artefacts]

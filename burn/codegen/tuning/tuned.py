@@ -36,6 +36,7 @@ def before_printing(program: Program, backend: Backend, mode: Mode, device: Devi
     """The back end with the fastest variants of a fused program's kernels. Raises CompileError, see above."""
 
     def search() -> Backend:
+        clock.check(program)
         return backend.with_fastest_kernels(program, mode.name, device, _clock(backend, device))
 
     return _or_default(mode, backend, search)
