@@ -424,6 +424,23 @@ def test_the_book(tmp_path: Path) -> None:
     assert search(Parts(), "full", book, times) == found and times.calls > calls
 
 
+@pytest.mark.parametrize("interleaved", [1, 3])
+def test_decisions_of_short_launches_keep_the_default(interleaved: int, tmp_path: Path) -> None:
+    """Those of `b` take less than 5 % of the time: they are tried once, beside the first variant of `a`."""
+    parts = Parts({"a": [Size(n) for n in range(6)], "b": [Size(10 + n) for n in range(12)]}, interleaved=interleaved)
+    times = Times({0: 1.0, 1: 1.0, 2: 1.0, 3: 0.9, 4: 0.7, 5: 0.8} | dict.fromkeys(range(10, 22), 0.001))
+    times.times[11] = 0.0001
+    book = Book(tmp_path)
+    assert search(parts, "full", book, times) == {"a": Size(4), "b": Size(10)}
+    assert {trial["b"].number for trial in parts.built} == {10, 11} and len(parts.built) == 1 + 5 + 2
+    calls = times.calls
+    assert search(parts, "full", book, times) == {"a": Size(4), "b": Size(10)} and times.calls == calls
+    alone = Parts({"b": parts.sizes["b"]})
+    assert search(alone, "full", book, lambda trials: [[times.times[t.program["b"].number]] * 2 for t in trials]) == {  # type: ignore[index]
+        "b": Size(11)
+    }
+
+
 # ---- from outside ------------------------------------------------------------------------------------------------------------
 
 

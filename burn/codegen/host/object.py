@@ -72,9 +72,9 @@ def _passes() -> PassManager:
 def compile_object(functions: list[str], optimized: bool = True, entry: str = ENTRY) -> bytes:
     """The relocatable object that defines the given `llvm.func`s, cached for recent texts.
 
-    entry: a function that other code calls. optimized: with LLVM's IR passes, which take about half of LLVM's time. Programs do without them where a run takes
-    so little time that compile time matters more, or where the user says so. Code generation is that of -O2 either way. No
-    instruction has a fast-math flag, so the results have the same bits.
+    entry: a function that other code calls. optimized: with LLVM's IR passes, which take about half of LLVM's time.
+    Programs do without them where a run takes so little time that compile time matters more, or where the user says so.
+    Code generation is that of -O2 either way. No instruction has a fast-math flag, so the results have the same bits.
 
     Raises CompileError, with the failing text, if MLIR or LLVM refuses: that is a bug of the code generator.
     """

@@ -16,7 +16,6 @@ from burn.runtime import registry, versions
 from burn.runtime.cache import Cache
 from burn.runtime.files import save_text
 
-
 _REST = "rest-"
 """Begins the names of files of programs; others are of decisions."""
 

@@ -58,8 +58,9 @@ def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> 
     which are valid indices. Several artefacts run interleaved. These runs print nothing, call no functions of the user but
     custom ops, and leave the random numbers of other runs as they are.
 
-    Raises Untimed for programs that do not run here or on such inputs; `check` is for those that cannot. It is also raised for runs of more than LONGEST, or of
-    more memory than the compilation may have. Raises TimeBudgetError if the compilation has no time left."""
+    Raises Untimed for programs that do not run here or on such inputs; `check` is for those that cannot. It is also raised
+    for runs of more than LONGEST, or of more memory than the compilation may have. Raises TimeBudgetError if the compilation
+    has no time left."""
     count = len(program.inputs) - program.random_state
     given = [_made_up(type_, number) for number, type_ in enumerate(program.input_types[:count])]
     best = [[float("inf")] * len(artefact.kernels) for artefact in artefacts]

@@ -156,6 +156,7 @@ def _beside_default(
                     known[number] = taken * known[0] / meanwhile[key]
         if not rest:
             rest = _rest(meanwhile, sum(before))
+            picked = {**picked, **{key: variants[key][0] for key in rest}}
             variants = {key: found for key, found in variants.items() if key not in rest}
             numbers = [number for number in numbers if number < max(map(len, variants.values()), default=0)]
     return {key: taken for key, taken in times.items() if key not in rest}, rest
