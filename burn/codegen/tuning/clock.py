@@ -29,7 +29,7 @@ LONG = 0.3
 MOST = 60
 """The most interleaved rounds."""
 
-FEWEST, PATIENCE = 3, 1.5
+FEWEST, PATIENCE = 3, 1.0
 """Programs repeat fewer times, but at least `FEWEST`, if that takes more than `PATIENCE` seconds for each of them."""
 
 LONGEST = 20.0

@@ -113,8 +113,8 @@ def test_greatest_common_divisors(dtype: Any) -> None:
 
 
 def test_negated_views() -> None:
-    """Sums y reach 15, and 4e-6 is four of their roundings. The gradient's derivative by y is at most 2 + 15, and y has factors of 10
-    before x: an error of y is 170 times as large in the gradient."""
+    """Sums y reach 15, and 4e-6 is four of their roundings. The gradient's derivative by y is at most 2 + 15, and y has factors
+    of 10 before x: an error of y is 170 times as large in the gradient."""
 
     def function(x: Any) -> Any:
         return torch.fft.hfft(torch.complex(x, 2 * x)), torch.complex(x, x).conj().imag
