@@ -311,7 +311,7 @@ def test_bodies_that_name_ops_and_their_own_op() -> None:
 @pytest.mark.untuned
 @pytest.mark.parametrize("given", [(), (2.0,)])
 def test_a_python_body_runs_at_each_call(given: tuple[float, ...]) -> None:
-    """It is not folded, although its operands are constants. Timed runs of autotuning call it, too."""
+    """It is not folded, although its operands are constants. Autotuning calls it in timed runs."""
     calls: list[float] = []
 
     def count(*operands: np.ndarray) -> np.ndarray:

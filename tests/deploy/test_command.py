@@ -19,6 +19,8 @@ from burn.importers.onnx import import_onnx
 from tests.deploy.making import DIGITS, Array, digits, make, refusal, run, traced
 from tests.runtime.sanitizers import compiler_with
 
+pytestmark = pytest.mark.untuned  # results have the bits of `burn.load`, and deployed programs are not tuned
+
 
 @pytest.fixture(scope="module")
 def reference() -> burn.Executable:

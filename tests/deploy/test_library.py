@@ -25,6 +25,8 @@ from burn.runtime.abi import Status
 from burn.runtime.dtypes import CODES
 from tests.deploy.making import DIGITS, Array, Failed, Library, Tensor, digits, make, traced
 
+pytestmark = pytest.mark.untuned  # results have the bits of `burn.load`, and deployed programs are not tuned
+
 ROOT = Path(__file__).parents[2]
 WEIGHTS = "digits.safetensors"
 

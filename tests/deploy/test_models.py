@@ -19,6 +19,8 @@ from tests.e2e.test_models import sizes_to_try
 from tests.models import MODELS, Unavailable, model_path, random_inputs
 from tests.models.case import Exporter
 
+pytestmark = pytest.mark.untuned  # results have the bits of `burn.load`, and deployed programs are not tuned
+
 
 @pytest.mark.parametrize(("name", "exporter"), reference_models())
 def test_the_same_bits(name: str, exporter: Exporter | None, tmp_path: Path) -> None:

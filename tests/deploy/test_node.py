@@ -15,6 +15,8 @@ import burn
 from burn.dialect.program import Program
 from tests.deploy.making import DIGITS, digits, make, traced
 
+pytestmark = pytest.mark.untuned  # results have the bits of `burn.load`, and deployed programs are not tuned
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "node"
 
 

@@ -30,6 +30,8 @@ from burn.train.step import Step
 from tests.deploy.making import Array, Failed, Tensor, options
 from tests.deploy.training import CASES, Batch, Classifier, Trainer, classify, made
 
+pytestmark = pytest.mark.untuned  # results have the bits of `burn.load`, and deployed programs are not tuned
+
 SIZES = (16, 16, 7, 16, 4)
 
 

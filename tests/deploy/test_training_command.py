@@ -19,6 +19,8 @@ from burn.train.metrics import Accuracy
 from tests.deploy.making import Array, options, refusal, run
 from tests.deploy.training import CASES, Classifier, classify, made
 
+pytestmark = pytest.mark.untuned  # results have the bits of `burn.load`, and deployed programs are not tuned
+
 ROWS = 50
 
 
