@@ -66,7 +66,7 @@ def _keeps_tiles() -> bool:
 def test_compile_time_gives_the_same_bits(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     levels: list[int] = []
     compiled = object_file._compiled
-    monkeypatch.setattr(object_file, "_compiled", lambda code, level: levels.append(level) or compiled(code, level))
+    monkeypatch.setattr(object_file, "_compiled", lambda code, *how: levels.append(how[0]) or compiled(code, *how))
     monkeypatch.setattr(object_file, "_recent", Recent(1 << 20))
     x = np.linspace(-3, 3, 143, dtype=np.float32).reshape(11, 13)
     program = trace(SAME[case], {"x": "float32[n, 13]"})
@@ -83,7 +83,7 @@ def test_none_marks_functions_as_unoptimized(monkeypatch: pytest.MonkeyPatch) ->
     texts: list[str] = []
     compiled = object_file._compiled
     monkeypatch.setattr(
-        object_file, "_compiled", lambda code, level: texts.append("\n".join(code)) or compiled(code, level)
+        object_file, "_compiled", lambda code, *how: texts.append("\n".join(code)) or compiled(code, *how)
     )
     monkeypatch.setattr(object_file, "_recent", Recent(1 << 20))
     for rows in ("2", "n"):  # a brief program, and one that might not be

@@ -76,7 +76,7 @@ def test_other_weights_need_no_other_code(monkeypatch: pytest.MonkeyPatch) -> No
     texts: list[Sequence[str]] = []
     counts: list[int] = []
     compiled = objects._compiled
-    monkeypatch.setattr(objects, "_compiled", lambda text, level: (texts.append(text), compiled(text, level))[1])
+    monkeypatch.setattr(objects, "_compiled", lambda text, *how: (texts.append(text), compiled(text, *how))[1])
     monkeypatch.setattr(objects, "_recent", Recent(1 << 20))
     x = np.linspace(-1, 1, 35, dtype=np.float32).reshape(5, 7)
     for seed in range(3):
