@@ -12,8 +12,6 @@ from types import ModuleType
 from torch_mlir import execution_engine, ir, passmanager
 from torch_mlir.dialects import ext, func
 
-from burn.runtime.compiler_memory import limit_code
-
 __all__ = ["ExecutionEngine", "PassManager", "context", "ext", "func", "ir", "llvm_text", "new_context"]
 
 ExecutionEngine = execution_engine.ExecutionEngine
@@ -40,7 +38,6 @@ def context() -> ir.Context:
         if _loading is None:
             from burn.dialect import load_dialect  # the dialect imports this module
 
-            limit_code()
             _loading = made = new_context()
             with made, ir.Location.unknown():
                 load_dialect()
@@ -52,7 +49,7 @@ def new_context() -> ir.Context:
     """A context without burn's dialect. `DIALECTS` are loaded at once, because loading is not safe while other threads use the
     context; the parser loads others when it meets them."""
     made = ir.Context(load_on_create_dialects=())
-    for name in DIALECTS:  # by descriptor: `made.dialects[name]` would also import a Python module of ops
+    for name in DIALECTS:  # by descriptor: `made.dialects[name]` imports the Python module of the dialect's ops, too
         made.get_dialect_descriptor(name)
     return made
 

@@ -197,11 +197,6 @@ def release_library(name: str) -> int:
     """Unmaps the resident pages of code and read-only data of the loaded libraries whose paths contain `name`. The next access
     maps them again. Segments with changed pages stay. Returns the bytes of the address ranges, 0 on systems other than Linux."""
 
-def separate_library_pages(name: str) -> int:
-    """Later accesses to code or read-only data of the loaded libraries whose paths contain `name` map one page, and not the 16
-    around it. Returns the bytes of the address ranges, 0 on systems other than Linux 6.7 and newer, or if the system refuses it.
-    In a child of a fork 16 pages are mapped again."""
-
 def fresh_memory(count: int) -> bytes: ...
 def checksum(data: Any) -> int:
     """Of a buffer's bytes: for damage, not against an author."""

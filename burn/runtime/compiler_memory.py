@@ -1,7 +1,7 @@
 """Resident memory of a process that compiles: pages of the compiler's libraries, and memory that is free but held.
 
-Importing MLIR and LLVM maps about 40 MB of their code and tables, most of it read once, and a compilation uses about 25 MB.
-Releasing pages takes 1 ms. The system keeps them in its cache of files, from which the next access maps them again.
+A first compilation maps about 100 MB of MLIR's and LLVM's code, most of it read once. Releasing it takes 1 ms. The system keeps
+it in its cache of files, from which the next access maps it again.
 """
 
 from __future__ import annotations
@@ -16,13 +16,6 @@ READ_ONCE = (
     "_ml_dtypes_ext", "_cbor2", "libcrypto", "libstdc++",
 )  # fmt: skip
 """Names of libraries whose pages importing and reading a model map, and compiling hardly needs."""
-
-
-def limit_code() -> None:
-    """Releases pages that importing MLIR and LLVM has mapped. Later ones are mapped one by one: 16 at once, if the system cannot
-    do that, take 20 to 25 MB more."""
-    _native.release_library(LIBRARY)
-    _native.separate_library_pages(LIBRARY)
 
 
 def release_memory() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import mmap
 import os
 import signal
@@ -98,9 +97,9 @@ def of_library(name: str) -> int:
 
 def test_pages_of_a_library_are_released_and_read_again() -> None:
     executable(chain(2))(np.zeros(3, np.float32))
-    read_pages(LIBRARY)
     before = of_library(LIBRARY)
-    assert _native.release_library(LIBRARY) > 0.9 * before
+    assert before > 20e6
+    assert _native.release_library(LIBRARY) > before
     assert of_library(LIBRARY) < 0.2 * before
     assert len(executable(chain(3))(np.ones(3, np.float32))) == 3
     assert _native.release_library("no library has this name") == 0
@@ -123,38 +122,6 @@ def read_pages(name: str) -> int:
             for page in range(start, end, mmap.PAGESIZE):
                 assert ctypes.c_char.from_address(page).value is not None
     return read
-
-
-def mapped_by_a_read(part: float) -> int:
-    """Bytes of the compiler's library that reading one byte maps, at a position in its code from 0 to 1."""
-    line = next(
-        line for line in Path("/proc/self/maps").read_text().splitlines() if LIBRARY in line and " r-xp " in line
-    )
-    start, end = (int(number, 16) for number in line.split()[0].split("-"))
-    gc.disable()  # a collected module would run the library's code
-    try:
-        before = of_library(LIBRARY)
-        assert ctypes.c_char.from_address(start + int(part * (end - start))).value is not None
-        return of_library(LIBRARY) - before
-    finally:
-        gc.enable()
-
-
-def test_pages_of_code_are_mapped_one_by_one() -> None:
-    context()
-    if not _native.separate_library_pages(LIBRARY):
-        pytest.skip("the system has no asynchronous userfaultfd, or refuses it")
-    assert _native.separate_library_pages("no library has this name") == 0
-    _native.release_library(LIBRARY)
-    assert mapped_by_a_read(0.3) == mmap.PAGESIZE
-    child = os.fork()
-    if not child:  # it has no registration, and makes its own
-        signal.alarm(60)
-        separate = mapped_by_a_read(0.5) > 0 and _native.separate_library_pages(LIBRARY) > 0
-        os._exit(not (separate and mapped_by_a_read(0.7) == mmap.PAGESIZE))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert mapped_by_a_read(0.9) == mmap.PAGESIZE
-    np.testing.assert_array_equal(executable(chain(2))(np.ones(3, np.float32))[-1], np.full(3, 3, np.float32))
 
 
 def test_memory_of_runs_is_released(run) -> None:

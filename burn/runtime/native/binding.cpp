@@ -100,9 +100,6 @@ NB_MODULE(_native, m) {
     m.def("release_library", [](const std::string &name) {
         return unlocked([&] { return burn_library_release(name.c_str()); });
     }, "name"_a);
-    m.def("separate_library_pages", [](const std::string &name) {
-        return unlocked([&] { return burn_library_separate(name.c_str()); });
-    }, "name"_a);
     m.def("fresh_memory", [](int64_t count) {
         void *memory = burn_memory_new(count);
         nb::bytes held(memory, memory ? static_cast<size_t>(count) : 0);

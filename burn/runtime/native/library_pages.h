@@ -6,8 +6,4 @@
 /* Unmaps the resident pages of code and read-only data of the loaded libraries whose paths contain `name`. The next access maps a
  * page again, from the system's cache of the file. Returns the bytes of the address ranges; 0 if the system has no such call. */
 int64_t burn_library_release(const char *name);
-
-/* From now on an access to code or read-only data of these libraries maps one page, and not those around it. Returns the bytes of the
- * address ranges; 0 if the system has no such call or refuses it, and in a child of a fork none of it holds. */
-int64_t burn_library_separate(const char *name);
 #endif
