@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import burn
 from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.kernels import KernelPrinter
@@ -23,6 +24,7 @@ from burn.kernels.builders import kernels
 from burn.options import Options
 from burn.passes import pipeline
 from burn.passes.environment import Environment
+from burn.tracing.trace import trace
 from tests.codegen.cpus import FLOAT_TARGETS
 from tests.codegen.test_grouped_convolutions import Case, check, drawn, programmed
 
@@ -133,3 +135,13 @@ def test_inner_loops_multiply_and_load() -> None:
             blocks[-1].append(line)
     assert {sum("fmuladd" in line for line in block) for block in inner} == {21, 42}
     assert not any("select" in line or "cmpi" in line for block in inner for line in block)
+
+
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
+def test_guards_of_computed_values_form_no_windows(target: str) -> None:
+    """A variance over a named size is summed in blocks. The guards of the last block replace computed values, not loads."""
+    program = trace(lambda x: burn.square(x - x.mean(axis=0)).mean(axis=0), {"x": "float32[n, 3, 8]"})
+    run = executable(program, Options(target=target))
+    for rows in (1, 7):
+        x = np.random.default_rng(rows).standard_normal((rows, 3, 8)).astype(np.float32)
+        np.testing.assert_allclose(run(x), x.astype(np.float64).var(axis=0), rtol=1e-5, atol=1e-6)

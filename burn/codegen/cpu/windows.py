@@ -87,12 +87,14 @@ class AdjacentWindows:
             return None
         if any(map(_reads_indices, walk(*(r.body for r in first.reductions)))):
             return None  # an index is a scalar, and a moving load a vector
+        if not all(_is_plain(guard, lane, step, lanes) for guard in guards_of(first)):
+            return None
         others = [v for v in reversed(kernel.parallel[:-1]) if v.extent != 1]
         sharing = (
             v for v in others if split_nodes(first, v)[0] and any(_relation(first, v, w)[0] for w in first.loops)
         )
         loop = next(sharing, others[0] if others else None)
-        if loop is None or not all(_is_plain(guard, lane, step, lanes) for guard in guards_of(first)):
+        if loop is None:
             return None
         sliding, channels = zip(*(_relation(first, loop, v) for v in first.loops), strict=True)
         extents = [v.extent for v in first.loops]
