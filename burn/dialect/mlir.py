@@ -49,7 +49,7 @@ def new_context() -> ir.Context:
     """A context without burn's dialect. `DIALECTS` are loaded at once, because loading is not safe while other threads use the
     context; the parser loads others when it meets them."""
     made = ir.Context(load_on_create_dialects=())
-    for name in DIALECTS:  # by descriptor: `made.dialects[name]` imports the Python module of the dialect's ops, too
+    for name in DIALECTS:  # by descriptor: `made.dialects[name]` also imports the Python module of the dialect's ops
         made.get_dialect_descriptor(name)
     return made
 

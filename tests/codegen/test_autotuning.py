@@ -333,6 +333,9 @@ class Parts:
     interleaved: int = 1
     worth = 0.95
 
+    def text(self) -> str:
+        return "a program of two parts"
+
     def variants(self) -> dict[str, list[Variant]]:
         return dict(self.sizes)
 
@@ -569,6 +572,32 @@ def texts() -> bytes:
     inputs, outputs = ([helper.make_tensor_value_info(name, TensorProto.STRING, [2])] for name in "xy")
     graph = helper.make_graph([node], "texts", inputs, outputs)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10).SerializeToString()
+
+
+def chains(first: int, second: int) -> Any:
+    """So many launches of each of two kernels."""
+
+    def function(x: Any, y: Any) -> Any:
+        for _ in range(first):
+            x = burn.tanh(x @ x)
+        for _ in range(second):
+            y = burn.tanh(y @ y)
+        return x, y
+
+    return function
+
+
+def test_decisions_matter_by_their_launches(own_cache: Path, counted: Counted) -> None:
+    """Two programs with the same decisions. Each leaves out the decision that only one of its launches depends on."""
+    counted.others, types = 0.1, ["float32[96, 96]", "float32[101, 101]"]
+    for first, second in ((21, 1), (1, 21)):
+        calls = counted.calls
+        burn.compile(chains(first, second), types, autotune="fast", cache=False)
+        assert counted.calls > calls
+    calls = counted.calls
+    for first, second in ((21, 1), (1, 21)):
+        burn.compile(chains(first, second), types, autotune="fast", cache=False)
+    assert counted.calls == calls
 
 
 def test_strings_are_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:

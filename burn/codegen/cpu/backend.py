@@ -71,7 +71,7 @@ class CPU(Backend):
             run(copy, backend)
             return copy
 
-        return passes_tuned(taken, self, mode, measure)
+        return passes_tuned(program, taken, self, mode, measure)
 
     def with_fastest_kernels(self, program: Program, mode: str, device: Device, measure: Measure) -> CPU:
         from burn.codegen.cpu.tuning import kernels_tuned

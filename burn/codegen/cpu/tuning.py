@@ -19,6 +19,7 @@ from burn.codegen.tuning.search import Measure, Trial, search
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
+from burn.dialect.text import to_text
 from burn.runtime import _native
 from burn.runtime.host import processor
 
@@ -49,14 +50,14 @@ def with_unique_weights(program: Program) -> Program:
     return program
 
 
-def passes_tuned(taken: Pass, backend: CPU, mode: str, measure: Measure) -> CPU:
-    """The back end with the fastest variants of the passes' decisions."""
+def passes_tuned(program: Program, taken: Pass, backend: CPU, mode: str, measure: Measure) -> CPU:
+    """The back end with the fastest variants of the passes' decisions. program: before the passes."""
     book, seen = Book.of(machine(backend), "cpu"), _seen(taken, backend)
     is_current = True
     for kind in (Winograd, Panel):
         seen = seen if is_current else _seen(taken, backend)
         known = {key: variants for key, variants in seen.items() if isinstance(variants[0], kind)}
-        found = search(Decided(taken, backend, known), mode, book, measure)
+        found = search(Decided(program, taken, backend, known), mode, book, measure)
         backend = replace(backend, choices=Choices({**backend.choices.picked, **found}))
         is_current = all(known[key][0] == variant for key, variant in found.items())
     return backend
@@ -77,14 +78,19 @@ def kernels_tuned(program: Program, backend: CPU, mode: str, measure: Measure) -
 
 @dataclass(frozen=True)
 class Decided:
-    """The decisions of passes, of one kind. See `burn.codegen.tuning.search.Subject`. known: the variants."""
+    """The decisions of passes, of one kind. See `burn.codegen.tuning.search.Subject`. program: before the passes. known: the
+    variants."""
 
+    program: Program
     taken: Pass
     backend: CPU
     known: dict[str, list[Variant]]
 
     worth = WORTH
     interleaved = 1  # each trial has its own packed weights
+
+    def text(self) -> str:
+        return to_text(self.program)
 
     def variants(self) -> dict[str, list[Variant]]:
         return self.known
@@ -116,6 +122,9 @@ class Printed:
 
     worth = WORTH
     interleaved = TOGETHER
+
+    def text(self) -> str:
+        return to_text(self.program)
 
     def variants(self) -> dict[str, list[Variant]]:
         seen: dict[str, list[Variant]] = {}

@@ -17,6 +17,7 @@ from burn.codegen.tuning.choices import Choices, Variant
 from burn.codegen.tuning.search import Measure, Trial, report, search
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
+from burn.dialect.text import to_text
 from burn.kernels.structural_key import structural_key
 from burn.kernels.text import groups
 from burn.runtime.artefact import KernelImage
@@ -45,6 +46,9 @@ class Shapes:
 
     worth = WORTH
     interleaved = 0
+
+    def text(self) -> str:
+        return to_text(self.program)
 
     def variants(self) -> dict[str, list[Variant]]:
         seen: dict[str, list[Variant]] = {}

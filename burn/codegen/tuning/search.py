@@ -54,6 +54,10 @@ class Subject(Protocol):
     @property
     def interleaved(self) -> int: ...
 
+    def text(self) -> str:
+        """The program's text: how often decisions occur in it determines which of them matter."""
+        ...
+
     def variants(self) -> dict[str, list[Variant]]:
         """All variants by key, the default first."""
         ...
@@ -68,8 +72,9 @@ class Subject(Protocol):
 def search(subject: Subject, mode: str, book: Book, measure: Measure) -> dict[str, Variant]:
     """The fastest variants by key. Raises CompileError."""
     variants = {key: found for key, found in subject.variants().items() if len(found) > 1}
-    tried, program = TRIED[mode], digest(*sorted(variants))
-    picked = {key: variants[key][0] for key in book.rest(program, tried) if key in variants}
+    tried, program = TRIED[mode], digest(subject.text(), *sorted(variants))
+    known_rest = book.rest(program, tried)
+    picked = {key: variants[key][0] for key in known_rest if key in variants}
     picked |= {key: variant for key, found in variants.items() if (variant := book.get(key, found, tried)) is not None}
     unknown = {key: found[:tried] for key, found in variants.items() if key not in picked}
     if unknown:
@@ -85,7 +90,7 @@ def search(subject: Subject, mode: str, book: Book, measure: Measure) -> dict[st
             if key not in rest:
                 book.put(key, picked[key], times.get(key, {}), len(unknown[key]))
         if rest:
-            book.put_rest(program, rest, tried)
+            book.put_rest(program, rest | known_rest, tried)
     return picked
 
 
