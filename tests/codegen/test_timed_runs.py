@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import burn
+from burn import nn, optim
 from burn.codegen.tuning import clock
 from burn.codegen.tuning.modes import mode_of
 from burn.compiler import compile_program
@@ -72,6 +73,41 @@ def test_random_numbers_are_those_of_other_compilations(timed: list[int]) -> Non
         found.append(burn.compile(function, TYPES, autotune=mode)(random(20, 40)))
     assert timed
     np.testing.assert_array_equal(*found)
+
+
+def test_donated_inputs_stay_donated(timed: list[int]) -> None:
+    """The result takes over the state's memory, which must be aligned."""
+
+    def function(state: Any, x: Any) -> Any:
+        return burn.tanh(state) + x @ burn.constant(W)
+
+    run = burn.compile(function, ["float32[20, 33]", *TYPES], donate=("state",), autotune="fast", cache=False)
+    assert timed and [spec.donated_to for spec in run.inputs] == [0, None]
+    x, given = random(20, 40), random(20, 33)
+    state = np.empty(20 * 33 + 16, np.float32)
+    state = state[-state.ctypes.data // 4 % 16 :][: 20 * 33].reshape(20, 33)
+    state[:] = given
+    got = run(state, x)
+    assert got.ctypes.data == state.ctypes.data
+    close(got, np.tanh(given.astype(np.float64)) + x.astype(np.float64) @ W)
+
+
+def test_state_of_modules_is_as_without(timed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timed runs of a training step do not advance the statistics and moments that the step renews."""
+    x, found = random(20, 40), []
+    for mode in ("off", "fast"):
+        monkeypatch.setenv("BURN_AUTOTUNE", mode)
+        burn.manual_seed(5)
+        model = nn.Sequential(nn.Linear(40, 33), nn.BatchNorm1d(33))
+        step = burn.train.step(
+            model, lambda model, x: burn.square(model(x)).mean(), optim.SGD(model, 0.1, momentum=0.9)
+        )
+        for _ in range(3):
+            step(x)
+        found.append({name: np.asarray(value) for name, value in model.state_dict().items()})
+    assert timed
+    for name, value in found[0].items():
+        np.testing.assert_allclose(found[1][name], value, rtol=1e-3, atol=1e-4)
 
 
 def test_checks_for_nan_do_not_end_the_search() -> None:
