@@ -19,7 +19,7 @@ from torch.export.graph_signature import InputKind, OutputKind, SymBoolArgument,
 from torch.utils import _pytree as pytree
 
 from burn.dialect.compose import check_size
-from burn.dialect.dims import Dim, exact_div, symbol
+from burn.dialect.dims import Dim, decide, exact_div, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
@@ -31,7 +31,7 @@ from burn.importers.torch.guards import SAYS, add_checks, take_sizes_for_general
 from burn.importers.torch.noise import quiet
 from burn.importers.torch.paths import output_names, plain, unique
 from burn.importers.torch.questions import Answer
-from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
+from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of, linear
 from burn.tensors.tracer import tracing
 
 NUMBERS = (SymIntArgument, SymFloatArgument, SymBoolArgument)
@@ -199,12 +199,13 @@ class _Import:
                 symints.append((i, unique(name, taken), value))
             elif isinstance(value, (torch.SymFloat, torch.SymBool)):
                 problems.append(Problem(f"input '{name}' is a number that varies; pass a tensor of no axes"))
-        problems += self._name_sizes(dict(tensors.values()))
+        unnamed = self._name_sizes(dict(tensors.values()))
+        problems += unnamed
         if unused := sorted(self.dims.keys() - self.called):
             hint = f"the sizes are called {', '.join(sorted(self.called)) or 'nothing: all are fixed'}"
             problems.append(Problem(f"sizes were given for {', '.join(unused)}, which no input has", hint=hint))
         inputs: dict[int, tuple[str, TensorType]] = {}
-        for i, (name, value) in tensors.items():
+        for i, (name, value) in tensors.items() if not unnamed else ():
             try:
                 inputs[i] = (name, self._type(value))
             except Unrepresentable as error:
@@ -244,16 +245,16 @@ class _Import:
     def _bind_part(self, name: str, expression: Any, unknown: Sequence[sympy.Symbol]) -> None:
         """Binds the unknown symbol of an axis called `name`. Raises Unrepresentable unless the axis is factor * symbol + rest."""
         part = unknown[0]
-        factor = sympy.expand(expression).coeff(part)
-        rest = sympy.expand(expression - factor * part)
-        if len(unknown) > 1 or not factor.is_Integer or factor <= 0 or rest.has(part):
+        factor, rest = linear(expression, part) or (0, expression)
+        if len(unknown) > 1 or factor <= 0:
             raise Unrepresentable(f"its size is {expression}, which does not determine {', '.join(map(str, unknown))}")
         self.called.add(name)
         if name in self.dims:
-            whole = exact_div(self.dims[name] - self.sizes.dim(rest), int(factor))
-            if whole is None:
+            whole = exact_div(self.dims[name] - self.sizes.dim(rest), factor)
+            if whole is None or decide(whole, ">=", 0) is False:
                 raise Unrepresentable(f"its size is {expression}, and cannot be {self.dims[name]}")
             self.sizes.symbols[part] = whole
+            self.parts.append(whole)
         elif factor == 1:
             self.sizes.symbols[part] = symbol(name) - self.sizes.dim(rest)
             self.parts.append(self.sizes.symbols[part])

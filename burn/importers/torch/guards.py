@@ -33,7 +33,7 @@ from burn.dialect.compose import check_size
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.importers.torch.paths import paths_of
 from burn.importers.torch.questions import Answer
-from burn.importers.torch.sizes import RELATIONS, Sizes, Unrepresentable, expression_of
+from burn.importers.torch.sizes import RELATIONS, Sizes, Unrepresentable, expression_of, linear
 
 Inputs = Mapping[tuple[str, ...], Any]
 """The keys that lead to an input, ("x", "0") -> torch's view of it."""
@@ -121,9 +121,11 @@ def _replace_derived(environment: Any) -> None:
     for derived, example in [item for item in values.items() if not isinstance(item[0], sympy.Symbol)]:
         del values[derived]
         free = [symbol for symbol in derived.free_symbols if symbol not in values]
-        solved = sympy.solve(derived.subs(values) - example, free[0]) if len(free) == 1 else []
-        if len(solved) == 1 and solved[0].is_Integer:
-            values[free[0]] = solved[0]
+        if len(free) != 1 or (found := linear(derived.subs(values), free[0])) is None:
+            continue
+        factor, rest = found
+        if factor and rest.is_Integer and (example - rest) % factor == 0:
+            values[free[0]] = (example - rest) // factor
 
 
 # ---- where conditions come from -----------------------------------------------------------------------------------------

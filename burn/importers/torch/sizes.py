@@ -68,6 +68,13 @@ class Sizes:
                 raise Unrepresentable(f"the size {e} is not known from the inputs' shapes")
             return self.symbols[e]
         name = type(e).__name__
+        if name in ("ToFloat", "Identity"):
+            return self._dim(e.args[0])
+        if isinstance(e, (sympy.Add, sympy.Mul)):  # may have rational parts that cancel
+            numerator, denominator = self._ratio(e)
+            whole = numerator if denominator == 1 else exact_div(numerator, denominator)
+            if whole is not None:
+                return whole
         if name in _DIMS:
             return reduce(_DIMS[name], map(self._dim, e.args))
         if isinstance(e, sympy.Pow) and isinstance(e.exp, sympy.Integer) and 0 <= int(e.exp) <= MAX_POWER:
@@ -77,11 +84,6 @@ class Sizes:
         if name in _ROUNDED:
             numerator, denominator = self._ratio(e.args[0])
             return _ROUNDED[name](numerator, denominator)
-        if isinstance(e, (sympy.Add, sympy.Mul)):  # with rational parts that cancel
-            numerator, denominator = self._ratio(e)
-            whole = exact_div(numerator, denominator)
-            if whole is not None:
-                return whole
         raise Unrepresentable(f"the size {e} ({name}) cannot be expressed")
 
     def _chosen(self, branches: Any) -> Dim:
@@ -192,8 +194,6 @@ RELATIONS: dict[Any, str] = {
 }
 """Relations of sizes, and how Python writes them."""
 _DIMS: dict[str, Callable[[Dim, Dim], Dim]] = {
-    "Add": lambda a, b: a + b,
-    "Mul": lambda a, b: a * b,
     "FloorDiv": floordiv,
     "CleanDiv": floordiv,
     "Mod": mod,
@@ -229,6 +229,14 @@ _RELATIONS: dict[Any, Any] = {
     sympy.Gt: lambda a, b: ops.gt(a, b),
     sympy.Ge: lambda a, b: ops.ge(a, b),
 }
+
+
+def linear(expression: Any, symbol: sympy.Symbol) -> tuple[int, Any] | None:
+    """(factor, rest) with expression == factor * symbol + rest, and a rest without the symbol; None for other expressions."""
+    expanded = sympy.expand(expression)
+    factor = expanded.coeff(symbol)
+    rest = sympy.expand(expanded - factor * symbol)
+    return (int(factor), rest) if factor.is_Integer and not rest.has(symbol) else None
 
 
 def expression_of(symbolic: Any) -> Any:

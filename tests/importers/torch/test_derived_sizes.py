@@ -36,6 +36,11 @@ class Tail(torch.nn.Module):
         return x[1:] * x[:-1]
 
 
+class Apart(torch.nn.Module):
+    def forward(self, x: Any, y: Any) -> tuple[Any, int]:
+        return x.sum(0) + y.sum(0), x.shape[0] - y.shape[0]
+
+
 def dim(name: str, **limits: int) -> Any:
     return torch.export.Dim(name, **limits)
 
@@ -83,6 +88,27 @@ def test_a_derived_axis_can_be_fixed(tmp_path: Path) -> None:
     assert "tensor<12x3xf32>" in str(import_exported(exported, dims={"x_0": 12}).module)
     with pytest.raises(ModelError, match=r"its size is 4\*s\d+, and cannot be 10"):
         import_exported(exported, dims={"x_0": 10})
+
+
+def test_two_axes_that_are_derived_from_one_size() -> None:
+    k = dim("k", min=2, max=50)
+    example, dynamic = (torch.randn(8, 2), torch.randn(5, 2)), ({0: 4 * k}, {0: 2 * k + 1})
+    run = burn.compile(torch.export.export(Apart(), example, dynamic_shapes=dynamic))
+    inputs = torch.randn(12, 2), torch.randn(7, 2)
+    torch.testing.assert_close(run(*inputs), Apart()(*inputs))
+    for rows in ((12, 5), (13, 7), (14, 8)):
+        with pytest.raises(BurnError, match=r"axis 0|does not hold"):
+            run(*(torch.randn(count, 2) for count in rows))
+
+
+def test_a_size_below_a_derived_axis_is_refused() -> None:
+    module, example, dynamic, *_ = CASES["alone"]
+    exported = torch.export.export(module, tuple(torch.randn(s) for s in example), dynamic_shapes=dynamic)
+    assert "tensor<1x2xf32>" in str(import_exported(exported, dims={"x_0": 1}).module)
+    with pytest.raises(ModelError, match=r"its size is s\d+ \+ 1, and cannot be 0$"):
+        import_exported(exported, dims={"x_0": 0})
+    with pytest.raises(BurnError, match="does not hold"):
+        burn.compile(exported)(torch.randn(0, 2))
 
 
 def test_hostile_names_of_sizes_are_refused(tmp_path: Path) -> None:
