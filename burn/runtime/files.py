@@ -97,10 +97,7 @@ def whole(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException as error:
-        if isinstance(error, OSError) and error.filename in (
-            temporary,
-            None,
-        ):  # None: of a descriptor, as for a full disk
+        if isinstance(error, OSError) and (error.filename == temporary or _is_nameless(error)):
             error.filename, error.filename2 = str(path), None
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -155,8 +152,15 @@ def _pour(file: BinaryIO, path: Path) -> None:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | truncate), "wb") as stream:
             shutil.copyfileobj(file, stream)
     except OSError as error:
-        error.filename = error.filename or str(path)
+        if _is_nameless(error):
+            error.filename = str(path)
         raise
+
+
+def _is_nameless(error: OSError) -> bool:
+    """True for an error of a descriptor, such as that of a full disk. An error without a number (of a library, of a connection)
+    has a text of its own, which a file's name would replace."""
+    return error.filename is None and error.errno is not None
 
 
 def _refuse_folder(path: Path) -> None:

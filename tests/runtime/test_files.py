@@ -173,3 +173,10 @@ def test_a_full_device_is_named() -> None:
     with pytest.raises(OSError) as caught, files.whole(Path("/dev/full")) as file:
         file.write(b"x")
     assert caught.value.errno == errno.ENOSPC and caught.value.filename == "/dev/full"
+
+
+@pytest.mark.parametrize("to", ["model", "/dev/null"])
+def test_an_error_without_a_number_keeps_its_text(to: str, tmp_path: Path) -> None:
+    """numpy's of a write, an image library's of a format."""
+    with pytest.raises(OSError, match=r"^5 requested and 3 written$"), files.whole(tmp_path / to):
+        raise OSError("5 requested and 3 written")
