@@ -52,7 +52,7 @@ def constant(elements: Any, dtype: Any = None, device: Any = None) -> Tensor:
             return elements if dtype is None else elements.astype(dtype)  # type: ignore[attr-defined]
     try:
         array = np.asarray(elements)
-    except ValueError as error:
+    except (ValueError, TypeError, RuntimeError) as error:  # of whatever kind another library's array raises in a list
         raise TypeMismatch("these elements do not make a tensor", [str(error)]) from None
     if dtype is None and not isinstance(elements, (np.ndarray, np.generic)) and array.dtype.kind in "fc":
         dtype = {"f": "float32", "c": "complex64"}[array.dtype.kind]
@@ -76,8 +76,11 @@ def _owned(data: Any) -> Any:
     try:
         if gpu_of(data) is None:
             return to_numpy(data, spec_of(data).dtype)
-    except Unfit as error:
-        raise TypeMismatch("this tensor cannot be taken over", [str(error)]) from None
+    except (Unfit, AttributeError) as error:  # AttributeError: the sizes of torch's nested tensors
+        try:
+            return np.asarray(data)  # jax arrays over several devices, or of 4-bit integers, are outside of DLPack
+        except Exception:  # whatever the tensor's library raises
+            raise TypeMismatch("this tensor cannot be taken over", [str(error)]) from None
     return from_dlpack(data).clone()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import burn
 from burn import nn
-from burn.errors import ModelError
+from burn.errors import ModelError, TypeMismatch
 from burn.importers.weights import read, safetensors
 from burn.importers.weights.checkpoint import Checkpoint
 
@@ -61,6 +61,21 @@ def test_constants_of_unusual_torch_tensors() -> None:
     for odd in (torch.eye(2).to_sparse(), torch.ones(2, device="meta")):
         with pytest.raises(burn.errors.TypeMismatch, match="cannot be read through DLPack"):
             burn.constant(odd)
+
+
+def test_constants_of_tensors_that_have_no_elements_to_read() -> None:
+    torch = pytest.importorskip("torch")
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    for tensor in (nested, torch.eye(2).to_sparse(), torch.zeros(2, device="meta")):
+        with pytest.raises(TypeMismatch, match="this tensor cannot be taken over"):
+            burn.constant(tensor)
+    with pytest.raises(TypeMismatch, match="do not make a tensor"):
+        burn.constant([torch.nn.Parameter(torch.ones(()))])
+
+
+def test_constants_of_jax_arrays_outside_of_dlpack() -> None:
+    jnp = pytest.importorskip("jax").numpy
+    assert np.array_equal(burn.constant(jnp.array([1, -2], "int4")).astype("int64").numpy(), [1, -2])
 
 
 @pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2"])
