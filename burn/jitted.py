@@ -233,6 +233,9 @@ class Jit:
         return next(iter(found), CPU)
 
     def _compiled(self, arguments: Arguments, devices: frozenset[Device]) -> _Program:
+        if wrong := [name for name, type_ in arguments.types.items() if type_.dtype == "list"]:
+            hint = "pass its tensors; burn.ops.list_at reads them"
+            raise TypeMismatch("arguments are tensors", [Problem(f"'{n}' is a sequence", hint=hint) for n in wrong])
         whole = [self._function] if is_module(self._function) else []
         owners = {id(v): v for v in (*whole, *fixed_values(arguments.structures))}
         self._calls.clear()

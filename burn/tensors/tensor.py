@@ -213,6 +213,8 @@ class Tensor(Updates):
     def __repr__(self) -> str:
         if self.is_traced:
             return "Tensor(of a traced function that has ended)" if self._is_gone else f"Tensor({self.type})"
+        if self.dtype == "list":
+            return f"Tensor({self.type})"
         text = np.array2string(self._elements(), separator=", ", prefix="tensor(")
         sizes = "" if self.type.elements else f", shape={list(self.type.shape)}"
         device = "" if self.device == "cpu" else f", device={self.device}"
@@ -220,7 +222,7 @@ class Tensor(Updates):
 
     def _repr_html_(self) -> str:
         """For notebooks: type, device and elements."""
-        if self.is_traced:
+        if self.is_traced or self.dtype == "list":
             return markup.code(repr(self))
         head = markup.joined(markup.code(self.type), f"on {self.device}")
         return markup.details(head, markup.block(np.array2string(self._elements(), separator=", ")), opened=True)

@@ -38,6 +38,13 @@ def test_a_sequence_has_no_elements() -> None:
         split(np.ones((4, 1), np.float32)).numpy()
 
 
+def test_a_sequence_is_shown_by_its_type_and_is_no_argument() -> None:
+    parts = split(np.ones((4, 1), np.float32))
+    assert repr(parts) == f"{parts}" == "Tensor(list[])" and "list[]" in parts._repr_html_()
+    with pytest.raises(TypeMismatch, match="'parts' is a sequence"):
+        burn.jit(lambda parts: ops.list_length(parts))(parts)
+
+
 def test_a_size_is_read_at_once_outside_of_traced_functions() -> None:
     x = burn.constant(np.array([[3, -1], [7, 0]]))
     assert burn.read_dim(x, "n") == 3 and burn.read_dim(x, "n", position=2) == 7
