@@ -92,7 +92,12 @@ def test_8_bit_floats_are_cast(kind: str, tmp_path: Path) -> None:
 
 def test_filters_that_leave_nothing_are_refused() -> None:
     layer = nn.Linear(3, 2, bias=False)
-    for options in ({"include": "wieght"}, {"include": ["bias"]}, {"include": "weight", "exclude": "w"}):
+    filters: list[dict[str, Any]] = [
+        {"include": "wieght"},
+        {"include": ["bias"]},
+        {"include": "weight", "exclude": "w"},
+    ]
+    for options in filters:
         with pytest.raises(ModelError, match="leave no parameter to load\n  - of weight"):
             layer.load({"weight": WEIGHT}, **options)
     layer.load({"weight": WEIGHT}, include="eight")
