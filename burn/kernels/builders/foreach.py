@@ -18,32 +18,33 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     calls = []
     yielded, arguments = group.yielded, group.arguments
     for numbers, ops in _parts(yielded):
-        section = Section("loop", ops, [yielded[n] for n in numbers], arguments)
+        section = Section("loop", [*ops.values()], [yielded[n] for n in numbers], arguments)
         for call in loop.build(section, preferences):
             bindings = tuple(("out", numbers[b[1]]) if b and b[0] == "out" else b for b in call.bindings)
             calls.append(replace(call, bindings=bindings))
     return calls
 
 
-def _parts(yielded: Sequence[ir.Value]) -> list[tuple[list[int], list[Op]]]:
-    """The loops: the numbers of their results, and their ops. Results that are computed from a common op are of one loop."""
-    parts: list[tuple[list[int], list[Op]]] = []
-    part: dict[ir.Value, int] = {}  # by the result of an op
+def _parts(yielded: Sequence[ir.Value]) -> list[tuple[list[int], dict[ir.Value, Op]]]:
+    """The loops: the numbers of their results, and their ops by result. Results that are computed from a common op are of one
+    loop. A view computes nothing: loops over different numbers of elements may read the same one."""
+    parts: list[tuple[list[int], dict[ir.Value, Op]]] = []
+    part: dict[ir.Value, int] = {}  # by the result of an op that is no view
     for number, value in enumerate(yielded):
         ops = _computing(value)
         mine = sorted({part[result] for result in ops if result in part})
         if not mine:
             mine = [len(parts)]
-            parts.append(([], []))
+            parts.append(([], {}))
         first, *others = mine
         numbers, members = parts[first]
         for other in others:
             numbers += parts[other][0]
-            members += parts[other][1]
-            parts[other] = ([], [])
+            members |= parts[other][1]
+            parts[other] = ([], {})
         numbers.append(number)
-        members += [op for result, op in ops.items() if result not in part]
-        part |= {op.operation.results[0]: first for op in members}
+        members |= ops
+        part |= {result: first for result, op in members.items() if not op.has(Trait.VIEW)}
     return [(sorted(numbers), ops) for numbers, ops in parts if numbers]
 
 

@@ -8,7 +8,10 @@ import torch
 import burn
 from burn import optim, train
 from burn.codegen.triton.heuristics.preferences import PREFERENCES
+from burn.dialect.mlir import context
 from burn.dialect.text import parse_text
+from burn.kernels.builders import kernels
+from burn.kernels.text import groups
 from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 from tests.kernels.interpreting import interpreted
 
@@ -54,23 +57,33 @@ def test_steps_of_convolutions_copy_weights_in_few_launches(gpu: SimulatedGPU) -
 
 
 def test_results_that_read_one_view_are_computed_apart() -> None:
-    """Two transposes of one slice have spaces of their own. A third loop reads the slice itself."""
+    """A loop over a slice, and loops over transposes and a part of this slice, which has fewer elements."""
     text = """
-func.func @main(%p: tensor<6x5x3xf32>) -> (tensor<3x6x4xf32>, tensor<4x3x6xf32>, tensor<6x4x3xf32>) {
-  %0:3 = "burn.group"(%p) ({
+func.func @main(%p: tensor<6x5x3xf32>) -> (tensor<3x6x4xf32>, tensor<4x3x6xf32>, tensor<6x4x3xf32>, tensor<2x4x3xf32>) {
+  %0:4 = "burn.group"(%p) ({
   ^bb0(%a: tensor<6x5x3xf32>):
     %1 = "burn.slice"(%a) {starts = ["0", "4", "0"], sizes = ["6", "4", "3"], steps = array<i64: 1, -1, 1>}
       : (tensor<6x5x3xf32>) -> tensor<6x4x3xf32>
     %2 = "burn.transpose"(%1) {permutation = array<i64: 2, 0, 1>} : (tensor<6x4x3xf32>) -> tensor<3x6x4xf32>
     %3 = "burn.transpose"(%1) {permutation = array<i64: 1, 2, 0>} : (tensor<6x4x3xf32>) -> tensor<4x3x6xf32>
     %4 = "burn.neg"(%1) : (tensor<6x4x3xf32>) -> tensor<6x4x3xf32>
-    "burn.yield"(%2, %3, %4) : (tensor<3x6x4xf32>, tensor<4x3x6xf32>, tensor<6x4x3xf32>) -> ()
-  }) {kind = "foreach"} : (tensor<6x5x3xf32>) -> (tensor<3x6x4xf32>, tensor<4x3x6xf32>, tensor<6x4x3xf32>)
-  "burn.return"(%0#0, %0#1, %0#2) : (tensor<3x6x4xf32>, tensor<4x3x6xf32>, tensor<6x4x3xf32>) -> ()
+    %5 = "burn.slice"(%1) {starts = ["1", "0", "0"], sizes = ["2", "4", "3"], steps = array<i64: 3, 1, 1>}
+      : (tensor<6x4x3xf32>) -> tensor<2x4x3xf32>
+    %6 = "burn.abs"(%5) : (tensor<2x4x3xf32>) -> tensor<2x4x3xf32>
+    "burn.yield"(%2, %3, %4, %6) : (tensor<3x6x4xf32>, tensor<4x3x6xf32>, tensor<6x4x3xf32>, tensor<2x4x3xf32>) -> ()
+  }) {kind = "foreach"} : (tensor<6x5x3xf32>)
+    -> (tensor<3x6x4xf32>, tensor<4x3x6xf32>, tensor<6x4x3xf32>, tensor<2x4x3xf32>)
+  "burn.return"(%0#0, %0#1, %0#2, %0#3)
+    : (tensor<3x6x4xf32>, tensor<4x3x6xf32>, tensor<6x4x3xf32>, tensor<2x4x3xf32>) -> ()
 }
 """
-    p = np.arange(90, dtype=np.float32).reshape(6, 5, 3)
+    program = parse_text(text)
+    p = np.random.default_rng(1).standard_normal((6, 5, 3), "f4")
     x = p[:, 4:0:-1]
-    found = interpreted(parse_text(text), [p], preferences=PREFERENCES)
-    for got, want in zip(found, (x.transpose(2, 0, 1), x.transpose(1, 2, 0), -x), strict=True):
+    found = interpreted(program, [p], preferences=PREFERENCES)
+    for got, want in zip(found, (x.transpose(2, 0, 1), x.transpose(1, 2, 0), -x, np.abs(x[1::3])), strict=True):
         np.testing.assert_array_equal(got, want)
+    with context():
+        (group,) = groups(program.block)
+        spaces = [tuple(v.extent for v in each.kernel.parallel) for each in kernels(group, PREFERENCES)]
+    assert spaces == [(3, 6, 4), (4, 3, 6), (6, 4, 3), (2, 4, 3)]
