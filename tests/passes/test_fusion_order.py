@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,7 +138,9 @@ def test_groups_compute_the_same(seed: int) -> None:
 
 
 def test_kernels_of_small_programs_compute_the_same() -> None:
-    """Interpreted kernels for a GPU's preferences, compared with one kernel for each op."""
+    """Interpreted kernels for a GPU's preferences, compared with one kernel for each op. Six rows are enough to reduce columns in
+    the kernel of the rows."""
+    preferences = replace(GPU, column_reduction_blocks=2, column_reduction_rows=2)
     for seed in range(SEED, SEED + COUNT):
         program, plain = Maker(seed, (6, 6), NORMS).make(), Maker(seed, (6, 6), NORMS).make()
         arrays = [x * 0.1 for x in inputs(plain, special=False)]
@@ -145,7 +148,7 @@ def test_kernels_of_small_programs_compute_the_same() -> None:
         pipeline.run(pipeline.parse("decompose"), program, Environment())
         with np.errstate(all="ignore"):
             want = interpreted(plain, arrays, preferences=Preferences())
-            got = interpreted(fused(program, GPU), arrays, preferences=GPU)
+            got = interpreted(fused(program, preferences), arrays, preferences=preferences)
         for a, b in zip(got, want, strict=True):
             scale = np.abs(b).max(initial=0.0)
             if np.isfinite(scale) and scale < 1e6:  # beyond, differences of rounding are as large as results

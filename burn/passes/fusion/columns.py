@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from burn.dialect.dims import product
 from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.query import op_of
 from burn.dialect.reduction import ArgReduce
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.passes.fusion.cluster import Cluster, leads_to
-from burn.passes.fusion.joins import reduces_columns
+from burn.passes.fusion.joins import axes_of, reduces_columns
 
 if TYPE_CHECKING:
     from burn.passes.fusion.choice import Choice
+
+MOST_SUMS = 6
+"""The most column reductions of a kernel, which has a row of partial results of each in registers. Compiled for sm_90, the
+gradient of a norm takes 128 registers with 2 of them, and 206 with 6. With 8 it has no room to load the next rows ahead, and
+with 12 registers spill."""
 
 
 def reduce_columns(choice: Choice) -> None:
@@ -43,9 +52,18 @@ def reductions(choice: Choice) -> list[Cluster]:
 
 
 def read_whole(choice: Choice, cluster: Cluster) -> list[ir.Value]:
-    """The values that a cluster reads for every element of its space."""
+    """The values that a cluster reads from memory for every element of its space. A broadcast one has fewer elements."""
     read = (v for m in cluster.members for v in m.operation.operands)
-    return [v for v in dict.fromkeys(read) if choice.cluster_of(v) is not cluster and type_of(v).shape == cluster.space]
+    return [v for v in dict.fromkeys(read) if choice.cluster_of(v) is not cluster and _is_whole(choice, cluster, v)]
+
+
+def _is_whole(choice: Choice, cluster: Cluster, value: ir.Value) -> bool:
+    source = choice.source(value)
+    op = op_of(source)
+    generated = op is not None and op.has(Trait.GENERATED)
+    return (
+        type_of(value).shape == cluster.space and not generated and type_of(source).elements == product(cluster.space)
+    )
 
 
 def is_column_reduction(cluster: Cluster) -> bool:
@@ -62,11 +80,16 @@ def fits(choice: Choice, group: Cluster, other: Cluster, more: float = 0.0) -> b
         other is not group
         and group.space == other.space
         and group.size + other.size + more <= choice.max_ops
+        and sum(axes_of(m) == group.axes for m in _reductions(group, other)) <= MOST_SUMS
         and not leads_to(group.needs, other)
         and not leads_to(other.needs, group)
         and reduces_columns(choice, other, group.axes)
         and reduces_columns(choice, group, other.axes)
     )
+
+
+def _reductions(*clusters: Cluster) -> list[Op]:
+    return [m for cluster in clusters for m in cluster.members if m.has(Trait.REDUCTION)]
 
 
 def move(choice: Choice, group: Cluster, other: Cluster) -> None:

@@ -115,6 +115,39 @@ def test_a_device_that_does_not_want_it_reads_what_rows_came_to() -> None:
         np.testing.assert_allclose(mine, exact, rtol=1e-4, atol=1e-4)
 
 
+def test_a_kernel_has_few_accumulators() -> None:
+    """Nine column sums of products with one tensor, whose rows are also summed. Six are in the kernel of the rows."""
+    program = Program.create([(f"x{i}", TensorType("float32", (17, 5))) for i in range(10)])
+    with program.building("node"):
+        x, *others = program.inputs
+        rows = builders.reduce(x, kind="sum", axes=(1,), keepdims=True)
+        columns = [builders.reduce(builders.mul(x, other), kind="sum", axes=(0,)) for other in others]
+    program.finish([("rows", rows), *((f"y{i}", y) for i, y in enumerate(columns))])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(SmallGPU()))
+    assert sorted(filter(None, folding(program))) == [6]
+    given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
+    x, *more = (each.astype(np.float64) for each in given)
+    want = [x.sum(1, keepdims=True), *((x * other).sum(0) for other in more)]
+    for mine, exact in zip(interpreted(program, given, preferences=FEW), want, strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=1e-5, atol=1e-5)
+
+
+def test_a_broadcast_operand_is_no_reason_to_share_a_kernel() -> None:
+    """Rows and columns of different tensors, both multiplied with one vector: a kernel of both would read as much."""
+    shape = (17, 5)
+    program = Program.create(
+        [*((name, TensorType("float32", shape)) for name in "xy"), ("w", TensorType("float32", (5,)))]
+    )
+    with program.building("node"):
+        x, y, w = program.inputs
+        wide = builders.broadcast_to(w, shape=shape)
+        rows = builders.reduce(builders.mul(x, wide), kind="sum", axes=(1,))
+        columns = builders.reduce(builders.mul(y, wide), kind="sum", axes=(0,))
+    program.finish([("rows", rows), ("columns", columns)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(SmallGPU()))
+    assert not any(folding(program))
+
+
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("kind", ["max", "sum"])
 def test_both_ways_of_a_square(first: int, kind: str) -> None:
