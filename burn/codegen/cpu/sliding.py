@@ -39,7 +39,7 @@ def as_windows(kernel: ContractionKernel, order: Schedule | None, target: Target
     found = replace(as_loops(replace(kernel, depth=(*outer, channels, window))), parallel=(*rows, kernel.column))
     schedule = loops.Schedule.of(found, target)
     adjacent = schedule.adjacent
-    if adjacent is None or schedule.lane != kernel.column.name or not any(adjacent.slides):
-        return None
+    if adjacent is None or adjacent.block or schedule.lane != kernel.column.name or not any(adjacent.slides):
+        return None  # a long loop, in blocks, is that of a weight's gradient: a matmul's depth
     pays = pays_to_share(adjacent.shared(found), adjacent.accumulators, channels.extent, target)
     return found if pays else None

@@ -106,9 +106,8 @@ class Sums:
         self.tested = {pair for pairs in self.rows.values() for pair in pairs}
         self.window = stage.loops[-plan.unrolled :]
         self.spans = {id(node): self._span(node) for node in self.moving}
-        self.run = (
-            self._run_of()
-        )  # `hoisted` has the addresses of guarded elements in the first iteration of these loops
+        self.run = self._run_of()
+        # The addresses of guarded elements in the first iteration of the loops of `run`, inside of these loops.
         self.hoisted: dict[tuple[int, tuple[int, ...]], Value] = {}
         self.fills = {} if inside else {id(guard): self._fill(guard) for guard in guards_of(stage)}
 
@@ -139,11 +138,12 @@ class Sums:
         return outer.results
 
     def _run_of(self) -> tuple[LoopVar, ...]:
-        """The last loops that are not unrolled, if guards are alike in their iterations and guarded elements near each other."""
+        """The last loops that are not unrolled, if guards are alike in their iterations and guarded elements near each other. A
+        pair's loop is not among them: its iterations belong to one window or to the other, whose elements start elsewhere."""
         guards, found = guards_of(self.stage), list[LoopVar]()
         guarded = {v for guard in guards for index, _ in guard.ranges for v in loop_atoms(index)}
         for loop in reversed(self.stage.loops[: -self.plan.unrolled]):
-            if loop in guarded:
+            if loop in guarded or (self.plan.pair is not None and loop.name == self.plan.pair.row):
                 break
             found.insert(0, loop)
         return tuple(found) if guards and not self.inside and not self.plan.block and self._reach(guards, found) else ()
