@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import burn
+from burn.codegen.cpu import loops
 from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.kernels import KernelPrinter
@@ -90,6 +91,8 @@ def loops_of(case: Case, target: Target) -> LoopKernel | None:
         ("avx512", Case.of(8, 16, 16, (14, 14), 3, 2), True),
         ("avx512", Case.of(1, 96, 8, (50,), 3), True),
         ("avx2", Case.of(8, 8, 8, (14, 14), 3), True),
+        ("avx2", Case.of(1, 32, 4, (500,), 5), True),  # eight windows, and not five, which wait for their sums
+        ("avx2", Case(1, 32, 4, (504,), (5,), (1,), (1,), (0,), (0,)), False),  # five: none is past the end
         ("avx2", Case.of(8, 16, 16, (14, 14), 3), False),  # two vectors share an element
         ("avx512", Case.of(1, 96, 16, (14, 14), 1), False),
         ("avx512", Case.of(1, 96, 16, (16, 16), 3, 1, 6), False),  # 20 elements for 24 multiply-adds
@@ -117,6 +120,15 @@ def test_groups_are_inside_of_rows_while_weights_are_cached() -> None:
     }
     assert [n for n in orders[64] if isinstance(n, int)] == [14, 12, 64, 16]
     assert [n for n in orders[128] if isinstance(n, int)] == [14, 128, 12, 16]
+
+
+def test_windows_that_all_reach_a_border_have_no_other_code() -> None:
+    """Two times seven windows of a row have elements in the padding, and not the middle ones of 28."""
+    for size, inner in ((14, False), (28, True)):
+        found = loops_of(Case.of(8, 16, 16, (size, size), 3), find("avx512"))
+        assert found is not None
+        adjacent = loops.Schedule.of(found, find("avx512")).adjacent
+        assert adjacent is not None and (adjacent.count, adjacent.inner) == (7, inner)
 
 
 def test_inner_loops_multiply_and_load() -> None:

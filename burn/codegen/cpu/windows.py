@@ -24,7 +24,7 @@ from burn.codegen.cpu.heuristics.windows import (
 )
 from burn.codegen.cpu.spans import span_of
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, exact_div, product
+from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, exact_div, product, substitute
 from burn.dialect.types import DTYPES
 from burn.kernels.body import (
     Const,
@@ -109,13 +109,13 @@ class AdjacentWindows:
             return None
         steps = _movement(first, loop, first.loops[-unrolled:])
         pair = None if block else Pair.of(kernel, lane, loop, unrolled, target)
+        masked = _is_masked(first, loop)
         if pair is None:
-            count = windows_together(loop.extent, window, target)
+            count = windows_together(loop.extent, window, masked and alike, target)
         else:
             inner = zip(extents[-unrolled:], sliding[-unrolled:], strict=True)
-            count = windows_in_pair(
-                loop.extent, prod(n for n, slides in inner if slides and isinstance(n, int)), target
-            )
+            taps = prod(n for n, slides in inner if slides and isinstance(n, int))
+            count = windows_in_pair(loop.extent, taps, target)
         if steps is None or count < 2:  # a loop without iterations has none together
             return None
         even = isinstance(loop.extent, int) and loop.extent % count == 0
@@ -126,9 +126,9 @@ class AdjacentWindows:
             block,
             tuple(sliding[-unrolled:]),
             steps,
-            _is_masked(first, loop),
+            masked,
             even,
-            _has_corners(first, (loop, *first.loops)),
+            _has_corners(first, (loop, *first.loops)) and _some_inside(first, loop, count),
             target.costs.chains,
             pair,
         )
@@ -287,6 +287,27 @@ def _has_corners(stage: Stage, loops: Sequence[LoopVar]) -> bool:
     """True if guards exist that advance with every step of each loop."""
     steps = [coefficient(index, v) for guard in guards_of(stage) for index, _ in guard.ranges for v in loops]
     return bool(steps) and all(isinstance(step, int) and step >= 0 for step in steps)
+
+
+def _some_inside(stage: Stage, loop: LoopVar, count: int) -> bool:
+    """True if guards along `loop` hold for all elements of `count` windows from a multiple of it on, or may if sizes are open.
+    Images of 14 pixels, for example, have a border in each of two times seven windows."""
+    ranges = {pair for guard in guards_of(stage) for pair in guard.ranges if loop in loop_atoms(pair[0])}
+    found = [_inside(index, extent, stage, loop, count) for index, extent in ranges]
+    known = [starts for starts in found if starts is not None]
+    return not known or bool(set.intersection(*known))
+
+
+def _inside(index: Dim, extent: Dim, stage: Stage, loop: LoopVar, count: int) -> set[int] | None:
+    """The multiples of `count` from which on an index of so many windows is always inside; None if sizes are open."""
+    start = substitute(index, dict.fromkeys((loop, *stage.loops), 0))
+    step, reaches = coefficient(index, loop), [(coefficient(index, v), v.extent - 1) for v in stage.loops]
+    ends = [None if by is None else product([by, last]) for by, last in reaches]
+    if not all(isinstance(n, int) for n in (start, step, extent, loop.extent, *ends)):
+        return None
+    low, moves, limit, iterations, *reach = (n for n in (start, step, extent, loop.extent, *ends) if isinstance(n, int))
+    starts = range(0, iterations, count)
+    return {n for n in starts if low + moves * n >= 0 and low + moves * (n + count - 1) + sum(reach) < limit}
 
 
 def _is_plain(guard: Where, lane: LoopVar, step: int, lanes: int) -> bool:

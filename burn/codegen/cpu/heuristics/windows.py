@@ -57,11 +57,16 @@ SHORT, SHARED_SHORT = 32, 0.9
 """The same for up to so many channels: a tile then spends as much time on addresses of its rows for each tap as on loads."""
 
 
+BUSY = 0.75
+"""The fewest accumulators of windows, for each of those that keep the multiply-add units busy, with which they are faster than
+tiles. Five of eight take 1.1 to 1.2 times as long as tiles."""
+
+
 def pays_to_share(elements: float, accumulators: int, channels: Dim, target: Target) -> bool:
     """True if a convolution is faster as windows than as tiles of a matmul. elements: those that windows load for each of their
     multiply-adds. accumulators: of windows computed together."""
     short = isinstance(channels, int) and channels <= SHORT
-    return elements <= (SHARED_SHORT if short else SHARED) and 2 * accumulators > target.costs.chains
+    return elements <= (SHARED_SHORT if short else SHARED) and accumulators >= BUSY * target.costs.chains
 
 
 def holds_weights(kernel: ContractionKernel, target: Target) -> bool:
@@ -84,23 +89,31 @@ PICTURES = 7
 """A divisor of the height and width of most networks' images, from 224 down to 7."""
 
 
-def windows_together(extent: Dim, window: int, target: Target) -> int:
+def windows_together(extent: Dim, window: int, waits: bool, target: Target) -> int:
     """The number of neighbouring windows computed together: as many as leave registers for their operands, and among
-    these numbers the one with the fewest windows past the end."""
+    these numbers the fastest one. waits: few of them wait for their own sums, as
+    elements are broadcast, and windows past the end are computed."""
     most = 8 if target.vector_registers >= 16 else 4
     least = most // 2
     if target.small or window == 1:
         return 1
     if not isinstance(extent, int):
         return min(most, PICTURES)
-    return _fewest(extent, least, most)
+    return _fewest(extent, least, most, target.costs.chains if waits else 1)
 
 
-def _fewest(extent: int, least: int, most: int) -> int:
-    """The number from `least` to `most` whose multiple from `extent` on is the nearest, the greatest of several."""
+def _fewest(extent: int, least: int, most: int, chains: int = 1) -> int:
+    """The number of windows from `least` to `most` with which `extent` of them take the shortest time. Of several, it is the one
+    whose multiple from `extent` on is the nearest, and the greatest. Fewer than `chains` windows take as long as so many: their
+    multiply-adds wait for their own sums."""
     if extent <= most:
         return extent
-    return min(range(least, most + 1), key=lambda n: (-(-extent // n) * n, -n))
+
+    def costs(number: int) -> tuple[int, int, int]:
+        groups = -(-extent // number)
+        return groups * max(number, chains), groups * number, -number
+
+    return min(range(least, most + 1), key=costs)
 
 
 PAIR_REGISTERS = 32
