@@ -1,4 +1,5 @@
-"""Taps of windows that lie in the padding for neighbouring outputs are left out, also with sizes that only a run tells."""
+"""Taps of windows that lie in the padding for neighbouring outputs are left out, also with sizes that only a run tells. Tiles of
+outputs that read no padding have separate code."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 
 import burn
 from burn import ops
-from burn.codegen.cpu.heuristics.padding import skips_padding
+from burn.codegen.cpu.heuristics.padding import separates_interior, skips_padding
 from burn.codegen.cpu.target import TARGETS
 from burn.dialect.dims import Dim, Expr, LoopVar, symbol
 from burn.tensors import Tensor
@@ -127,3 +128,109 @@ def test_tests_that_pay(
         inner=LoopVar("k1", depth), run=1, fill=None, valid=[(index, extents[0])], rows=loops, outer=[tap]
     )
     assert skips_padding(kernel, rows, vectors, target) == skips
+
+
+# channels, outputs, groups, kernel, strides, dilations, low, high, image
+INTERIOR: list[tuple[int, int, int, Row, Row, Row, Row, Row, Row]] = [
+    (8, 32, 1, (5, 5), (1, 1), (1, 1), (2, 2), (2, 2), (5, 31)),
+    (7, 33, 1, (3, 3), (1, 1), (1, 1), (1, 0), (0, 2), (3, 29)),
+    (8, 16, 1, (3, 5), (1, 2), (2, 1), (2, 3), (2, 1), (7, 53)),
+    (16, 64, 2, (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), (2, 37)),
+    (8, 16, 1, (3,), (1,), (4,), (4,), (4,), (67,)),
+    (8, 16, 1, (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), (1, 23)),
+    (8, 16, 1, (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), (4, 0)),
+]
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The decisions about separate code, one for each kernel."""
+    found: list[bool] = []
+
+    def decided(*given: Any) -> bool:
+        found.append(separates_interior(*given))
+        return found[-1]
+
+    monkeypatch.setattr("burn.codegen.cpu.matmul.schedule.separates_interior", decided)
+    return found
+
+
+@pytest.mark.covering
+@pytest.mark.untuned
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
+@pytest.mark.parametrize("case", INTERIOR, ids=str)
+def test_tiles_without_padding(case: Any, target: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sums of float64. Operands are small integers, which bfloat16 holds, so that all sums are exact. An infinite pixel and a
+    NaN reach the outputs whose windows contain them, and no others."""
+    channels, outputs, groups, kernel, strides, dilations, low, high, image = case
+    found, rng = _counted(monkeypatch), np.random.default_rng(3)
+    x = rng.integers(-9, 10, (2, channels, *image)).astype(np.float32)
+    weight = rng.integers(1, 9, (outputs, channels // groups, *kernel)).astype(np.float32)
+    if x.size:
+        x[0, 0].flat[x[0, 0].size // 2], x[1, -1].flat[0] = np.inf, np.nan
+    options = {"strides": strides, "dilations": dilations, "low": low, "high": high, "groups": groups}
+    run = burn.compile(
+        lambda x: ops.conv(x, burn.tensor(weight), **options), [x], target=target, precision=precision, cache=False
+    )
+    got = run(x)
+    if x.size:
+        parts = windows(x, kernel, strides, dilations, low, high, 0.0)
+        parts = parts.reshape(2, groups, channels // groups, *parts.shape[2:])
+        filters = weight.astype("f8").reshape(groups, outputs // groups, channels // groups, *kernel)
+        letters, taps = "xy"[: len(kernel)], "uv"[: len(kernel)]
+        want = np.einsum(f"ngi{letters}{taps},goi{taps}->ngo{letters}", parts, filters)
+        np.testing.assert_array_equal(got, want.reshape(2, outputs, *want.shape[3:]).astype(np.float32))
+    else:
+        assert got.shape == (2, outputs, 4, 0)
+    if image in ((5, 31), (67,)) and precision == "bf16" and target == "avx512bf16":
+        assert any(found)
+
+
+@pytest.mark.untuned
+@pytest.mark.parametrize("width", [1, 7, 31])
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
+def test_bytes_without_padding(target: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of bytes are exact. Padding is the zero point, which is not 0."""
+    found, rng = _counted(monkeypatch), np.random.default_rng(width)
+    x = rng.integers(0, 256, (1, 12, 3, width), dtype=np.uint8)
+    weight = rng.integers(-127, 128, (24, 12, 3, 3), dtype=np.int8)
+    one, zero = np.float32(1), np.uint8(131)
+
+    def function(x: Tensor) -> Tensor:
+        filters = ops.dequantize(burn.tensor(weight), one, np.int8(0), dtype="float32")
+        image = ops.dequantize(x, one, zero, dtype="float32")
+        return ops.conv(image, filters, strides=(1, 1), dilations=(1, 1), low=(1, 1), high=(1, 1), groups=1)
+
+    got = burn.compile(function, [x], target=target, cache=False)(x)
+    parts = windows(x.astype("f8") - 131, (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 0.0)
+    np.testing.assert_array_equal(got, np.einsum("nixyuv,oiuv->noxy", parts, weight.astype("f8")).astype(np.float32))
+    assert any(found) == (width == 31)
+
+
+@pytest.mark.parametrize(
+    ("width", "depth", "vectors", "rows", "separate"),
+    [
+        (31, 8, 2, 8, True),
+        (31, 64, 2, 8, True),
+        (31, 65, 2, 8, False),  # tests take less than a sixteenth
+        (31, 32, 4, 8, True),
+        (14, 8, 2, 8, False),  # most tiles of a short line read padding
+        (20, 8, 2, 8, True),
+        (7, 8, 2, 4, False),
+        ("w", 8, 2, 8, False),
+    ],
+)
+def test_separate_code_that_pays(width: int | str, depth: int, vectors: int, rows: int, separate: bool) -> None:
+    """The kernel is of a 3 x 3 window with padding of one pixel."""
+    extents: list[Dim] = [9, symbol(width) if isinstance(width, str) else width]
+    loops = [LoopVar(f"i{axis}", n) for axis, n in enumerate(extents)]
+    taps = [LoopVar(f"k{axis}", 3) for axis in range(2)]
+    valid = [(Expr.of(i) + Expr.of(k) - 1, n) for i, k, n in zip(loops, taps, extents, strict=True)]
+    kernel: Any = SimpleNamespace(inner=LoopVar("k2", depth), valid=valid, rows=loops, outer=taps)
+    assert separates_interior(kernel, rows, vectors, TARGETS["avx512bf16"]) == separate
+
+
+def test_matmuls_without_rows() -> None:
+    """A vector times a matrix has no loop over rows."""
+    x, y = np.arange(5, dtype=np.float32), np.arange(30, dtype=np.float32).reshape(5, 6)
+    np.testing.assert_array_equal(burn.compile(lambda x, y: x @ y, [x, y], cache=False)(x, y), x @ y)

@@ -1,10 +1,11 @@
-"""Heuristics for padding: the convolutions that test, for each tile of rows and each tap, if any row reads the image there."""
+"""Heuristics for padding: the convolutions that test, for each tile of rows and each tap, if any row reads the image there.
+Others have separate code for tiles that read no padding."""
 
 from __future__ import annotations
 
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, LoopVar, coefficient, product, substitute
+from burn.dialect.dims import Atom, Dim, LoopVar, coefficient, product, substitute
 from burn.kernels.body import loop_atoms
 
 LEAST = 16
@@ -35,6 +36,53 @@ def leaves_out(kernel: Tiled, window: LoopVar, tile: int, skips: bool) -> bool:
     `skips_padding`."""
     parts = [_left_out(index, extent, kernel, tile) for index, extent in kernel.valid if window in loop_atoms(index)]
     return skips and any(part is None or part > 0 for part in parts)
+
+
+ADDRESS = 2
+"""Instructions that select the address of a row or that of padding, for each tap."""
+
+SAVED = 1 / 16
+"""The part of a kernel's instructions that tests must take, so that a second loop without them pays."""
+
+INNER = 0.5
+"""The part of an image's tiles that must read no padding."""
+
+
+def separates_interior(kernel: Tiled, tile: int, vectors: int, target: Target) -> bool:
+    """True if tiles of rows that read no padding have code without tests. In a large image these are most tiles. With few
+    channels, and with several of them in one instruction, the tests of a tap take as long as a part of its multiply-adds."""
+    if target.is_size_bound or target.small or not kernel.valid or not kernel.rows:
+        return False
+    inner, width = kernel.inner.extent, kernel.rows[-1].extent
+    if not isinstance(inner, int) or not isinstance(width, int):
+        return False
+    loops = (*kernel.rows, *kernel.outer)
+    steps = [coefficient(index, loop) for index, _ in kernel.valid for loop in loops]
+    if not all(isinstance(step, int) and step >= 0 for step in steps):
+        return False
+    tests = TEST * len(kernel.valid) + ADDRESS
+    if tests < SAVED * inner * vectors:
+        return False
+    padded = [_padded_columns(index, extent, kernel) for index, extent in kernel.valid]
+    return all(count is not None and width - count - tile + 1 >= INNER * width for count in padded)
+
+
+def _padded_columns(index: Dim, extent: Dim, kernel: Tiled) -> int | None:
+    """The columns of an image whose windows reach into the padding at its left and right: 0 for the index of another axis, None
+    for open sizes."""
+    column = kernel.rows[-1]
+    stride, count = coefficient(index, column), column.extent
+    if stride == 0:
+        return 0
+    first = substitute(index, dict.fromkeys((*kernel.rows, *kernel.outer), 0))
+    last: dict[Atom, Dim] = {loop: loop.extent - 1 for loop in kernel.outer}
+    reach = substitute(index, {**dict.fromkeys(kernel.rows, 0), **last})
+    numbers = (stride, count, first, reach, extent)
+    if not all(isinstance(n, int) for n in numbers):
+        return None
+    stride, count, first, reach, extent = (n for n in numbers if isinstance(n, int))
+    left, inside = max(0, -(first // stride)), max(0, -(-(extent - reach) // stride))
+    return min(count, left) + max(0, count - inside)
 
 
 def _left_out(index: Dim, extent: Dim, kernel: Tiled, tile: int) -> float | None:

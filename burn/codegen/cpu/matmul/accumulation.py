@@ -46,7 +46,7 @@ class Accumulation:
         """The tile's accumulators, row by row, after the whole depth."""
         zero = self.code.const(0, self.type)
         start = [zero] * (self.schedule.tile * self.vectors * self.schedule.split)
-        sums = self._depth(list(self.kernel.outer), start, rows)
+        sums = self._inside_and_outside(start, rows) if self.schedule.interior else self._taps(start, rows)
         each = self.schedule.tile * self.vectors
         total = sums[:each]
         for part in range(1, self.schedule.split):
@@ -55,6 +55,22 @@ class Accumulation:
                 for a, b in zip(total, sums[part * each : (part + 1) * each], strict=True)
             ]
         return total
+
+    def _inside_and_outside(self, start: list[Value], rows: list[Int]) -> list[Value]:
+        """The accumulators after the whole depth, by code without tests for tiles that read no padding."""
+        code = self.code
+        inside = self.read.all_inside(rows)
+        padded = code.op("arith.xori", inside, code.const(True, "i1"))
+        with code.for_(0, code.cast("arith.extui", inside, "i64"), 1, start) as once, self.emitter.scope():
+            with self.read.without_padding(rows):
+                sums = self._taps(once.carried, rows)
+            once.yield_(*sums)
+        with code.for_(0, code.cast("arith.extui", padded, "i64"), 1, once.results) as once, self.emitter.scope():
+            once.yield_(*self._taps(once.carried, rows))
+        return once.results
+
+    def _taps(self, start: list[Value], rows: list[Int]) -> list[Value]:
+        return self._depth(list(self.kernel.outer), start, rows)
 
     def _depth(self, outer: list[LoopVar], carried: list[Value], rows: list[Int]) -> list[Value]:
         code, emitter, read = self.code, self.emitter, self.read

@@ -12,7 +12,8 @@ a row of zeros. Three kinds of operands are copied:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu.counting import following, split
@@ -23,7 +24,7 @@ from burn.codegen.cpu.matmul.blockwise import BlockReader, Blockwise
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Function, Int, Value, vector
-from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product
+from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product, substitute
 from burn.dialect.types import DTYPES
 from burn.errors import CompileError
 from burn.kernels.body import Load
@@ -35,7 +36,7 @@ class Operands:
     and `transposed_rows` are scratch memory, or None if not needed. `transposes` is the number of tiles transposed
     together (None: none); `tile_in_block` is the index of the current one. If the depth is accumulated in parts of
     `part` elements, `start` to `stop` is the current part, and `held` stores the accumulators of several tiles in
-    between."""
+    between. `inner_rows` are the addresses of a tile's rows at the window's first tap while none is padding."""
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class Operands:
         self.depth: Dim = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
         self.start: Int = 0
         self.stop: Int | None = None
+        self.inner_rows: list[Value] | None = None
         if zeros is not None:
             self._fill(zeros)
         found, self.staged, self.copied, self.transposed_rows, self.held = self._scratch(copies, held, zeros is None)
@@ -227,6 +229,11 @@ class Operands:
 
     def row_addresses(self, rows: list[Int]) -> list[Value]:
         """The addresses of a tile's rows, at the current indices of the outer loops."""
+        if self.inner_rows is not None:
+            moved = self.kernel.lhs.offset - self._first_tap()
+            distance = self.emitter.dim(substitute(moved, {self.kernel.inner: 0}))
+            distance = self.code.add(distance, self.code.mul(self.start, self.advance(self.kernel.lhs)))
+            return [self.code.gep(row, distance, self.left) for row in self.inner_rows]
         if self.transposed_rows is None:
             return [self.row_address(row) for row in rows]
         start = self.code.mul(self.tile_in_block, self.emitter.dim(self.depth))
@@ -259,10 +266,42 @@ class Operands:
         assert inside is not None
         return inside
 
+    def all_inside(self, rows: list[Int]) -> Value:
+        """True if no tap of a tile's rows is padding. Rows are neighbours along the last axis of the image, so that the first and
+        the last one decide. A tile that crosses the end of a line counts as padded."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        first, last = (row_indices(emitter, kernel.rows, row)[-1] for row in (rows[0], rows[-1]))
+        found = code.cmp("eq", code.value(code.sub(last, first)), code.const(len(rows) - 1))
+        for row, tap in ((rows[0], lambda loop: 0), (rows[-1], lambda loop: loop.extent - 1)):
+            with emitter.scope():
+                bind_rows(emitter, kernel.rows, row)
+                emitter.bindings |= {loop: emitter.dim(tap(loop)) for loop in kernel.outer}
+                found = code.op("arith.andi", found, self._inside())
+        return found
+
+    @contextmanager
+    def without_padding(self, rows: list[Int]) -> Iterator[None]:
+        """Inside, the rows of a tile are read without tests, as no tap is padding: `all_inside`."""
+        addresses: list[Value] = []
+        for row in rows:
+            with self.emitter.scope():
+                bind_rows(self.emitter, self.kernel.rows, row)
+                first = self.emitter.dim(self._first_tap())
+                addresses.append(self.code.gep(self.emitter.pointers[self.kernel.lhs.buffer], first, self.left))
+        self.inner_rows = addresses
+        try:
+            yield
+        finally:
+            self.inner_rows = None
+
+    def _first_tap(self) -> Dim:
+        """The offset of a row's first element, at the first tap of a convolution's window."""
+        return substitute(self.kernel.lhs.offset, dict.fromkeys((*self.kernel.outer, self.kernel.inner), 0))
+
     def any_inside(self, rows: list[Int]) -> Value | None:
         """True if any of a tile's rows is not padding; None if no row is."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
-        if self.zeros is None or self.transposed_rows is not None:
+        if self.zeros is None or self.transposed_rows is not None or self.inner_rows is not None:
             return None
         found: Value | None = None
         for row in rows:

@@ -15,7 +15,7 @@ from burn.codegen.cpu.heuristics.cache_blocking import (
     transposes_rows,
 )
 from burn.codegen.cpu.heuristics.epilogue import fetches_epilogue, rolls_epilogue
-from burn.codegen.cpu.heuristics.padding import skips_padding
+from burn.codegen.cpu.heuristics.padding import separates_interior, skips_padding
 from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.heuristics.registers import split_depth, tile_rows, unroll_factor
 from burn.codegen.cpu.matmul.tiling import Tiled
@@ -51,6 +51,7 @@ class Schedule:
     - `rows_outside`: batches within a block of rows, instead of blocks of rows within a batch
     - `narrow`: vectors of the last panel, if it has fewer columns
     - `skips`: taps of a window that lie in the padding for all rows of a tile are left out
+    - `interior`: tiles that read no padding have code of their own
     """
 
     width: int
@@ -70,6 +71,7 @@ class Schedule:
     rows_outside: bool = False
     narrow: int | None = None
     skips: bool = False
+    interior: bool = False
 
     @staticmethod
     def of(kernel: Tiled, target: Target, one_by_one: bool = False) -> Schedule:
@@ -119,6 +121,7 @@ class Schedule:
             rows_outside=order.rows_outside,
             narrow=None if rolls else last_vectors(kernel.column.extent, kernel.width, kernel.width // vectors),
             skips=skips_padding(kernel, tile, vectors, target),
+            interior=separates_interior(kernel, tile, vectors, target),
         )
 
     @staticmethod
