@@ -72,6 +72,8 @@ class Preferences:
 
     `repeat_reads`: recompute a value in a consumer from tensors already in memory if that moves fewer bytes.
 
+    `repeat_dequantised`: the same for values that cheap functions make of 8-bit integers, so that kernels exchange bytes.
+
     `fuse_reductions`: fuse reductions of the same rows that read a common tensor, even if one depends on the other.
 
     `concat_operands`: lower a concat of up to this many tensors, with the cheap ops around it, to one elementwise kernel.
@@ -170,6 +172,7 @@ class Preferences:
     column_reduction_rows: int = 1
     repeat_small: bool = False
     repeat_reads: bool = False
+    repeat_dequantised: bool = False
     fuse_reductions: bool = False
     concat_operands: int = 0
     concat_chain: int = 4

@@ -62,6 +62,8 @@ class Fuse:
             repeat(choice)
             recompute_columns(choice)
             separate(choice)
+        elif preferences.repeat_dequantised and repeat(choice):
+            separate(choice)
         if preferences.fuse_reductions:
             fuse_horizontally(choice)
         if preferences.small_loops:

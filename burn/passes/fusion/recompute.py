@@ -1,8 +1,9 @@
 """Recomputes values in their readers' kernels from tensors already in memory, if that moves fewer bytes than storing
 and loading them.
 
-Example: the backward pass of a normalisation needs the normalised input, three times as large as its sources, the
-half-precision input and two numbers per row. `repeat` runs when every op has a group.
+Examples: the backward pass of a normalisation needs the normalised input, three times as large as its sources, the
+half-precision input and two numbers per row. A residual sum needs dequantised numbers, four times as large as their bytes.
+`repeat` runs when every op has a group.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ ROUNDS = 3
 
 KINDS = ("loop", "reduce", "contract")
 """Kinds of group that compute pointwise ops wherever they need them; a contraction does so in its epilogue."""
+
+BYTES = ("int8", "uint8")
+"""Types of quantised values."""
 
 
 class Start(Enum):
@@ -88,13 +92,22 @@ class Recomputation:
             spent += sum(size for source, size in self.sources.items() if source not in has)
         return spent
 
+    def dequantises(self) -> bool:
+        """True if cheap functions make the value of bytes, and perhaps of much smaller tensors."""
+        cheap = all(isinstance(op, Pointwise) and op.FUNCTION not in EXPENSIVE for op in self.steps.values())
+        others = [size for source, size in self.sources.items() if type_of(source).dtype not in BYTES]
+        return cheap and len(others) < len(self.sources) and all(size * SMALL <= self.bytes for size in others)
 
-def repeat(choice: Choice) -> None:
+
+def repeat(choice: Choice) -> bool:
     """Copies the ops of such a value into every group that reads it. A value that one group then loads is in memory for
-    the others."""
-    for _ in range(ROUNDS):
-        if not _repeat(choice):
-            break
+    the others. Returns True if it changed something."""
+    if not choice.preferences.repeat_reads and not _has_bytes(choice):
+        return False
+    rounds = 0
+    while rounds < ROUNDS and _repeat(choice):
+        rounds += 1
+    return rounds > 0
 
 
 def _repeat(choice: Choice) -> bool:
@@ -107,7 +120,10 @@ def _repeat(choice: Choice) -> bool:
         readers = readers_of(choice, op.operation.results[0], cluster)
         if not readers:
             continue
-        recomputation, able = _best(choice, op.operation.results[0], [r for r in readers if r is not None])
+        best = _best(choice, op.operation.results[0], [r for r in readers if r is not None])
+        if best is None:
+            continue
+        recomputation, able = best
         saved = recomputation.bytes * (
             len(able) + (len(able) == len(readers))
         )  # not stored either if all readers can recompute it
@@ -164,9 +180,18 @@ def _is_read_outside(choice: Choice, value: ir.Value, home: Cluster | None) -> b
     return any(choice.cluster.get(use.owner.operation) is not home for use in value.uses)
 
 
-def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Recomputation, list[Cluster]]:
-    """The recomputation that moves the fewest bytes, of those open to the most readers; and these readers."""
+def _has_bytes(choice: Choice) -> bool:
+    return any(type_of(result).dtype in BYTES for op in choice.ops for result in op.operation.results)
+
+
+def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Recomputation, list[Cluster]] | None:
+    """The recomputation that moves the fewest bytes, of those open to the most readers; and these readers. None if the target
+    prefers none."""
     recomputations = [Recomputation(choice, value, start) for start in Start]
+    if not choice.preferences.repeat_reads:
+        recomputations = [each for each in recomputations if each.dequantises()]
+    if not recomputations:
+        return None
     able = [[r for r in readers if can(choice, recomputation, r)] for recomputation in recomputations]
     return min(zip(recomputations, able, strict=True), key=lambda pair: (-len(pair[1]), pair[0].spent(pair[1])))
 

@@ -37,6 +37,7 @@ def preferences_of(target: Target) -> Preferences:
         fused_gradients=True,
         concat_in_place=True,
         depthwise_bytes=True,
+        repeat_dequantised=True,
         split_taps=None if target.is_size_bound else SPLIT_TAPS,
         interleaved_phases=None if target.is_size_bound else _phase_costs(target),
         groups_in_lanes=partial(groups_in_lanes, target=target),
