@@ -106,8 +106,10 @@ FOLDING = Pipeline.of("lower_complex,decompose,fuse,release")
 
 def with_precision(passes: Pipeline, dtype: str) -> Pipeline:
     """The pipeline with matmuls computed in a half-precision type. Batch norms are decomposed first: their scales have to reach
-    the weights before these are converted."""
-    return passes.extended(Point.PRECISION, f"decompose{{only=batch_norm}},simplify,precision{{to={dtype}}}")
+    the weights before these are converted. Recurrent layers are too, because they contain matmuls."""
+    return passes.extended(
+        Point.PRECISION, f"decompose{{only=batch_norm+lstm+gru+rnn}},simplify,precision{{to={dtype}}}"
+    )
 
 
 def within_budget(passes: Pipeline, budget: str) -> Pipeline:

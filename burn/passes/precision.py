@@ -5,7 +5,8 @@ float32, like the program's inputs and outputs. A half-precision result has two 
 reader takes the form of its own precision; a sum with a float32 operand is float32, as in PyTorch's autocast. Ops that move or
 compare elements (`MONOTONE`) give the same results before and after rounding. If half precision is all that anything reads of
 them, their operands are rounded, so that no float32 images are stored. Constants are cast at compile time (`fold`). Branches and
-loops keep float32 interfaces.
+loops keep float32 interfaces, except for carried values that only ops in half precision read. Recurrent layers are such loops:
+their matmuls round the state and the weights, and the state's sums stay float32.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any, ClassVar
 
 from burn.dialect import ops
 from burn.dialect.contraction import DotGeneral
+from burn.dialect.control import Loop
+from burn.dialect.loops import body
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
-from burn.dialect.pointwise import Mul
+from burn.dialect.pointwise import Cast, Mul
 from burn.dialect.program import Program
 from burn.dialect.query import splat
 from burn.dialect.traits import Trait
@@ -109,8 +112,34 @@ class _Narrowing:
                 for inner in region.blocks:
                     self.block(inner)
                 self.made, self.cast = self.made.parents, self.cast.parents
+            if isinstance(op, Loop):
+                self._carry(op)
             if any(type_of(v).dtype == FULL for v in operation.operation.results) and self._narrows(op):
                 self._rebuild(op)
+
+    def _carry(self, loop: Loop) -> None:
+        """Carries values in half precision that the loop reads only so, if nothing reads their last ones. The kernel that
+        computes the state of a recurrent layer then rounds it."""
+        first = len(loop.operation.operands) - len(loop.args[2])
+        block = body(loop)
+        last = list(block.operations)[-1].operation
+        for number, argument in enumerate(list(block.arguments)[2:]):
+            casts = [use.owner.operation.opview for use in argument.uses]
+            narrow, result = type_of(argument).with_dtype(self.dtype), loop.operation.results[number]
+            if type_of(argument).dtype != FULL or list(result.uses) or not casts:
+                continue
+            if not all(isinstance(cast, Cast) and type_of(cast.operation.results[0]) == narrow for cast in casts):
+                continue
+            with loop.operation.location:
+                with ir.InsertionPoint(loop.operation):
+                    loop.operation.operands[first + number] = self._half(loop.operation.operands[first + number])
+                with ir.InsertionPoint(last):
+                    last.operands[1 + number] = ops.cast(last.operands[1 + number], dtype=self.dtype)
+            argument.set_type(narrow.to_mlir())
+            result.set_type(type_of(result).with_dtype(self.dtype).to_mlir())
+            for cast in casts:
+                cast.operation.results[0].replace_all_uses_with(argument)
+                cast.operation.erase()
 
     def _narrows(self, op: Op) -> bool:
         if op.has(Trait.LOW_PRECISION):

@@ -69,9 +69,25 @@ def _convolutions(nn: Any) -> Any:
     return Network()
 
 
-@pytest.mark.parametrize("model", ["encoder", "decoder", "convolutions"])
+def _recurrent(nn: Any) -> Any:
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.gru, self.rnn = nn.LSTM(5, 7, "bidirectional"), nn.GRU(14, 17), nn.RNN(17, 3)
+
+        def forward(self, x: Any) -> Any:  # [time, batch, features]
+            x = x.transpose(0, 1)
+            x = burn.permute(self.lstm(x)[0], (0, 2, 1, 3)).reshape(x.shape[0], -1, 14)
+            y, last = self.gru(x)
+            return self.rnn(y[:, 0])[0][:, 0].transpose(0, 1) + last[0].sum(-1).reshape(-1, 1, 1)
+
+    return Network()
+
+
+@pytest.mark.parametrize("model", ["encoder", "decoder", "convolutions", "recurrent"])
 def test_numbers(model: str) -> None:
-    """Of MiniLM's, GPT's and ResNet's kind. Inputs and outputs keep their types; every size from one executable."""
+    """Of MiniLM's, GPT's and ResNet's kind, and three recurrent layers. Inputs and outputs keep their types; every size from one
+    executable."""
     burn.manual_seed(0)
     drawn = np.random.default_rng(1)
     words = drawn.integers(0, 50, (3, 7))
@@ -80,6 +96,8 @@ def test_numbers(model: str) -> None:
             module, x = minilm(burn_kit(), layers=2, dim=32, heads=4, words=50), words
         case "decoder":
             module, x = gpt(burn_kit(), layers=2, dim=32, heads=4, words=50, length=7), words
+        case "recurrent":
+            module, x = _recurrent(burn.nn), drawn.standard_normal((3, 11, 5)).astype(np.float32)
         case _:
             module, x = _convolutions(burn.nn), drawn.standard_normal((3, 3, 9, 9)).astype(np.float32)
     module.eval()

@@ -63,3 +63,52 @@ func.func @main(%x: tensor<2x8x8x3xf32>, %w: tensor<1x1x3x5xf32>) -> (tensor<2x4
 // CHECK: "burn.relu"([[H]]) : (tensor<2x8x8x3xbf16>) -> tensor<2x8x8x3xbf16>
 // CHECK: "burn.window_reduce"({{.*}} : (tensor<2x8x8x3xbf16>) -> tensor<2x4x4x3xbf16>
 // CHECK: "burn.relu"(%arg0) : (tensor<2x8x8x3xf32>) -> tensor<2x8x8x3xf32>
+
+// ----- a carried value that only a matmul reads, and whose last value has no reader, is carried in half precision
+func.func @main(%s: tensor<1x4xf32>, %w: tensor<4x4xf32>) -> tensor<5x1x4xf32> {
+  %n = "burn.full"() {dtype = "int64", shape = [], value = 5.0 : f64, bits = 5 : i64} : () -> tensor<i64>
+  %0:2 = "burn.loop"(%n, %s) ({
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %h: tensor<1x4xf32>):
+    %1 = "burn.dot_general"(%h, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32>
+    %2 = "burn.tanh"(%1) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    "burn.yield"(%c, %2, %2) : (tensor<i1>, tensor<1x4xf32>, tensor<1x4xf32>) -> ()
+  }) {scans = 1 : i64, segments = array<i64: 1, 0, 1>, symbols = []} : (tensor<i64>, tensor<1x4xf32>) -> (tensor<1x4xf32>, tensor<5x1x4xf32>)
+  "burn.return"(%0#1) : (tensor<5x1x4xf32>) -> ()
+}
+// CHECK: [[S:%.*]] = "burn.cast"(%arg0) {dtype = "bfloat16"
+// CHECK: "burn.loop"({{.*}}, [[S]])
+// CHECK: %arg4: tensor<1x4xbf16>):
+// CHECK: "burn.dot_general"(%arg4,
+// CHECK: [[T:%.*]] = "burn.tanh"
+// CHECK: [[C:%.*]] = "burn.cast"([[T]]) {dtype = "bfloat16"
+// CHECK: "burn.yield"({{.*}}, [[C]], [[T]])
+
+// ----- and one whose last value is a result stays float32
+func.func @main(%s: tensor<1x4xf32>, %w: tensor<4x4xf32>) -> tensor<1x4xf32> {
+  %n = "burn.full"() {dtype = "int64", shape = [], value = 5.0 : f64, bits = 5 : i64} : () -> tensor<i64>
+  %0 = "burn.loop"(%n, %s) ({
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %h: tensor<1x4xf32>):
+    %1 = "burn.dot_general"(%h, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32>
+    %2 = "burn.tanh"(%1) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    "burn.yield"(%c, %2) : (tensor<i1>, tensor<1x4xf32>) -> ()
+  }) {scans = 0 : i64, segments = array<i64: 1, 0, 1>, symbols = []} : (tensor<i64>, tensor<1x4xf32>) -> tensor<1x4xf32>
+  "burn.return"(%0) : (tensor<1x4xf32>) -> ()
+}
+// CHECK: %arg4: tensor<1x4xf32>):
+// CHECK: [[C:%.*]] = "burn.cast"(%arg4) {dtype = "bfloat16"
+// CHECK: "burn.dot_general"([[C]],
+// CHECK: "burn.return"({{.*}}) : (tensor<1x4xf32>)
+
+// ----- a value of changing shape keeps its sizes, in the loop and behind it
+func.func @main(%s: tensor<?x4xf32, ["n", "4"]>, %w: tensor<4x4xf32>) -> tensor<5x4x4xf32> {
+  %n = "burn.full"() {dtype = "int64", shape = [], value = 5.0 : f64, bits = 5 : i64} : () -> tensor<i64>
+  %0:2 = "burn.loop"(%n, %s) ({
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %h: tensor<?x4xf32, ["k", "4"]>):
+    %1 = "burn.dot_general"(%h, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<?x4xf32, ["k", "4"]>, tensor<4x4xf32>) -> tensor<?x4xf32, ["k", "4"]>
+    %2 = "burn.concat"(%1, %w) {axis = 0 : i64} : (tensor<?x4xf32, ["k", "4"]>, tensor<4x4xf32>) -> tensor<?x4xf32, ["k + 4", "4"]>
+    "burn.yield"(%c, %2, %w) : (tensor<i1>, tensor<?x4xf32, ["k + 4", "4"]>, tensor<4x4xf32>) -> ()
+  }) {scans = 1 : i64, segments = array<i64: 1, 0, 1>, symbols = ["k", "m"]} : (tensor<i64>, tensor<?x4xf32, ["n", "4"]>) -> (tensor<?x4xf32, ["m", "4"]>, tensor<5x4x4xf32>)
+  "burn.return"(%0#1) : (tensor<5x4x4xf32>) -> ()
+}
+// CHECK: %arg4: tensor<?x4xbf16, ["k", "4"]>):
+// CHECK: -> (tensor<?x4xbf16, ["m", "4"]>, tensor<5x4x4xf32>)
