@@ -84,7 +84,10 @@ def test_pipelines_have_extension_points() -> None:
         "simplify,loop_sums,crop_taps,gradient_taps,channels_first,layout,simplify,pack,@layout,fold,rematerialise,@memory,fuse,release,donate"
     )
     lower = with_precision(within_budget(passes, "memory=64"), "bfloat16")
-    assert "recognise,decompose{only=batch_norm+lstm+gru+rnn},simplify,precision{to=bfloat16},@precision,integers" in str(lower)
+    assert (
+        "recognise,decompose{only=batch_norm+lstm+gru+rnn},simplify,precision{to=bfloat16},@precision,integers"
+        in str(lower)
+    )
     assert "rematerialise,recompute{memory=64},@memory,fuse" in str(lower) and "@" not in lower.text
     assert pipeline.parse(lower.text)
     assert Pipeline.of(str(lower)) == lower and Point.LAYOUT in Pipeline.of("fuse,@layout").entries
