@@ -21,6 +21,7 @@ from burn.dialect.locations import source_name
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Cast
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, op_of, settled
 from burn.dialect.traits import Trait
@@ -246,11 +247,12 @@ def _outermost_loop(op: Op, source: ir.Value) -> ir.Operation | None:
 
 
 def _views(value: ir.Value) -> tuple[ir.Value, list[Op]]:
-    """The value behind a chain of views with static sizes, and the views, the outer one first."""
+    """The value behind a chain of views and conversions with static sizes, and these, the outer one first. Conversions outside of
+    loops are computed once where they are."""
     chain: list[Op] = []
     while (
         (op := op_of(value)) is not None
-        and op.has(Trait.VIEW)
+        and (op.has(Trait.VIEW) or (isinstance(op, Cast) and op.operation.block.owner.operation.name == "burn.loop"))
         and type_of(value).is_static
         and not attribute_symbols(op)
     ):

@@ -95,6 +95,27 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<7x4xf32>) -> tensor<3x4xf32> {
 // CHECK: burn.packed_dot
 // CHECK-SAME: columns = 4
 
+// ----- and through a conversion there
+// rounds
+func.func @main(%x: tensor<3x4xbf16>, %y: tensor<7x4xf32>) -> tensor<3x4xbf16> {
+  %t = "burn.full"() {bits = 3 : i64, dtype = "int64", shape = []} : () -> tensor<i64>
+  %0 = "burn.loop"(%t, %x) ({
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %a: tensor<3x4xbf16>):
+    %s = "burn.slice"(%y) {starts = ["2", "0"], sizes = ["4", "4"], steps = array<i64: 1, 1>} : (tensor<7x4xf32>) -> tensor<4x4xf32>
+    %h = "burn.cast"(%s) {dtype = "bfloat16", saturate = true} : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %1 = "burn.dot_general"(%a, %h) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>} : (tensor<3x4xbf16>, tensor<4x4xbf16>) -> tensor<3x4xbf16>
+    "burn.yield"(%c, %1) : (tensor<i1>, tensor<3x4xbf16>) -> ()
+  }) {scans = 0 : i64, segments = array<i64: 1, 0, 1>, symbols = []} : (tensor<i64>, tensor<3x4xbf16>) -> tensor<3x4xbf16>
+  "burn.return"(%0) : (tensor<3x4xbf16>) -> ()
+}
+// CHECK: burn.slice
+// CHECK: burn.cast
+// CHECK: burn.pad
+// CHECK: burn.loop
+// CHECK-NOT: burn.cast
+// CHECK: burn.packed_dot
+// CHECK-SAME: columns = 4
+
 // ----- a right side that changes from one iteration to the next is packed in the loop
 // rounds
 func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
