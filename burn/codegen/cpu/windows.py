@@ -158,9 +158,11 @@ class AdjacentWindows:
 
     def shared(self, kernel: LoopKernel) -> float:
         """The elements that the windows of a row load in one iteration of the loops that are not unrolled, for each of their
-        multiply-adds. It is 1 if windows have no elements in common."""
+        multiply-adds. It is 1 if windows have no elements in common, or if sizes are open or 0."""
         stage = kernel.stages[0]
         inner = [v.extent if isinstance(v.extent, int) else 0 for v in stage.loops[-self.unrolled :]]
+        if 0 in inner:
+            return 1.0
         return len(self._reached(1, inner)) / (self.count * prod(inner))
 
     @property
