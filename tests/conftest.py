@@ -43,7 +43,11 @@ OPTIMISED = (
     "tests/onnx_suite/test_suite.py::test_outcomes_are_those_listed[3]",
     "tests/onnx_suite/test_suite.py::test_all",
 )
-UNOPTIMISED = ("tests/codegen/test_autotuning.py", "tests/codegen/test_together.py")
+UNOPTIMISED = (
+    "tests/codegen/test_autotuning.py",
+    "tests/codegen/test_autotuning_forms.py",
+    "tests/codegen/test_together.py",
+)
 """Tests whose programs go through LLVM's IR passes, and exceptions. Those that compile much take 30 % less CPU time without
 optimization. BURN_OPTIMIZE=speed in the environment optimizes for all."""
 CHOSEN = "BURN_OPTIMIZE" in os.environ

@@ -19,7 +19,7 @@ from burn.dialect.program import Program
 from burn.dialect.text import parse_text
 from burn.errors import BudgetExceeded, CompileError, RunError
 from burn.options import Options
-from tests.codegen.test_autotuning import close, random
+from tests.codegen.test_autotuning_forms import close, random
 
 pytestmark = pytest.mark.untuned
 

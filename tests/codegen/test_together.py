@@ -16,7 +16,8 @@ from burn.codegen.tuning.choices import Choices
 from burn.compiler import backend_for
 from burn.errors import RunError
 from burn.runtime.executable import Executable
-from tests.codegen.test_autotuning import TYPES, close, fused, random, traced
+from tests.codegen.test_autotuning import TYPES
+from tests.codegen.test_autotuning_forms import close, fused, random, traced
 from tests.codegen.test_split_entry import everything, inputs
 from tests.custom.table import C
 
