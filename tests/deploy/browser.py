@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+_TRIES = 5
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the specification's key of references
 
 
@@ -149,10 +150,9 @@ def browser(gpu: bool = False, camera: Path | None = None) -> Iterator[Browser]:
     for name in ("chromium", "chromedriver"):
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not here")
-    with subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True) as driver:
-        assert driver.stdout is not None
+    driver, port = _driver()
+    with driver:
         try:
-            port = next(m[1] for line in driver.stdout if (m := re.search(r"successfully on port (\d+)", line)))
             page = Browser(f"http://127.0.0.1:{port}", gpu, camera)
             try:
                 yield page
@@ -160,6 +160,20 @@ def browser(gpu: bool = False, camera: Path | None = None) -> Iterator[Browser]:
                 page.close()
         finally:
             driver.terminate()
+
+
+def _driver() -> tuple[subprocess.Popen[str], int]:
+    """A driver that listens, and its port. It listens at the same port of IPv4 and of IPv6, and ends if another process has one
+    of them: then another port is tried."""
+    for _ in range(_TRIES):
+        driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
+        assert driver.stdout is not None
+        for line in driver.stdout:
+            if found := re.search(r"successfully on port (\d+)", line):
+                return driver, int(found[1])
+        driver.stdout.close()
+        driver.wait()
+    raise RuntimeError(f"chromedriver ended {_TRIES} times before it listened; its messages are above")
 
 
 def _call(address: str, body: object = None, method: str = "POST") -> Any:
