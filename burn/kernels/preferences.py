@@ -117,7 +117,9 @@ class Preferences:
 
     `column_reduction_width`: compute column reductions in the kernel that already reads the rows, for rows of up to
     this many elements. It processes up to `column_reduction_blocks` blocks of at least `column_reduction_rows` rows,
-    and a second kernel combines the blocks. 0: column reductions have kernels of their own.
+    and a second kernel combines the blocks. 0: column reductions have kernels of their own. A kernel has at most `column_sums` of
+    them, because it keeps a row of partial results of each in registers. Those whose operands must be recomputed there join it
+    for rows of up to `recomputed_columns` elements.
 
     `scatter_collisions`: scatter in parallel, without conflicts, if at most this many updates per element of a row may have one
     target. The kernels compare the updates with each other. 0: apply updates one after another, which suits one thread.
@@ -170,6 +172,8 @@ class Preferences:
     column_reduction_width: int = 0
     column_reduction_blocks: int = 0
     column_reduction_rows: int = 1
+    column_sums: int = 0
+    recomputed_columns: int = 0
     repeat_small: bool = False
     repeat_reads: bool = False
     repeat_dequantised: bool = False

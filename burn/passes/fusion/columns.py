@@ -21,11 +21,6 @@ from burn.passes.fusion.joins import axes_of, reduces_columns
 if TYPE_CHECKING:
     from burn.passes.fusion.choice import Choice
 
-MOST_SUMS = 6
-"""The most column reductions of a kernel, which has a row of partial results of each in registers. Compiled for sm_90, the
-gradient of a norm takes 128 registers with 2 of them, and 206 with 6. With 8 it has no room to load the next rows ahead, and
-with 12 registers spill."""
-
 
 def reduce_columns(choice: Choice) -> None:
     """Moves column reductions into a cluster that reads one of their operands row by row."""
@@ -80,7 +75,7 @@ def fits(choice: Choice, group: Cluster, other: Cluster, more: float = 0.0) -> b
         other is not group
         and group.space == other.space
         and group.size + other.size + more <= choice.max_ops
-        and sum(axes_of(m) == group.axes for m in _reductions(group, other)) <= MOST_SUMS
+        and sum(axes_of(m) == group.axes for m in _reductions(group, other)) <= choice.preferences.column_sums
         and not leads_to(group.needs, other)
         and not leads_to(other.needs, group)
         and reduces_columns(choice, other, group.axes)

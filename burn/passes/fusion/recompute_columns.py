@@ -18,18 +18,15 @@ from burn.passes.fusion.cluster import Cluster, leads_to
 from burn.passes.fusion.columns import fits, is_column_reduction, move, read_whole, reductions
 from burn.passes.fusion.recompute import Recomputation, Start, can, insert, move_in, readers_of
 
-MOST_COLUMNS = 2048
-"""The widest rows. A program has a row of partial sums of each reduction in registers."""
-
 
 def recompute_columns(choice: Choice) -> None:
     """Moves column reductions into clusters that read the same rows, or the rows that their operands follow from."""
-    if not choice.preferences.column_reduction_width:
+    if not (most := choice.preferences.recomputed_columns):
         return
     groups, gone = reductions(choice), set[Cluster]()
     added: dict[int, list[Op]] = {}
     for group in filter(is_column_reduction, groups):
-        if estimate(product([d for i, d in enumerate(group.space) if i not in group.axes])) > MOST_COLUMNS:
+        if estimate(product([d for i, d in enumerate(group.space) if i not in group.axes])) > most:
             continue
         for other in groups:
             if other in gone or not fits(choice, group, other):
