@@ -109,17 +109,15 @@ def entries(cache: Cache) -> list[Entry]:
 
 
 def _described(name: str, path: Path) -> Entry:
-    """Raises ModelError and OSError."""
+    """Raises ModelError and OSError. A list is no use of the entry."""
     status = path.stat()
     if name.endswith(KERNEL):
-        kernel = kernel_file.load(path)
+        kernel = kernel_file.load(path, unnoted=True)
         target, made_by, about = Target("", (), kernel.gpu, kernel.architecture), (kernel.made_by,), kernel.image.name
     else:
-        target, signature, made_by = package.headers(path)[0]
+        target, signature, made_by = package.headers(path, unnoted=True)[0]
         inputs, outputs = (", ".join(v.type_text for v in values) for values in (signature.inputs, signature.outputs))
         about = f"{inputs} -> {outputs}"
-    with suppress(OSError):  # a list is no use
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     return Entry(name, target, made_by, about, status.st_size, status.st_atime)
 
 

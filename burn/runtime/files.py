@@ -15,15 +15,16 @@ from burn.errors import ModelError
 from burn.variables import variable
 
 _DESCRIPTORS = ("/proc/", "/dev/fd/")
+_UNNOTED = getattr(os, "O_NOATIME", 0)  # Linux has it
 
 
-def mapped(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
+def mapped(path: str | os.PathLike[str], unnoted: bool = False) -> mmap.mmap | bytes:
     """The bytes of a regular file, mapped and read on access; with BURN_COPY_FILES=1 in the environment, a copy. A mapped
     file that is truncated in use ends the process (SIGBUS). Raises OSError, and ModelError for other kinds of files: reading a
-    pipe without a writer would never end."""
+    pipe without a writer would never end. unnoted: see `opened`."""
     if are_copied():
-        return copied(path)
-    handle, status = opened(path)
+        return copied(path, unnoted)
+    handle, status = opened(path, unnoted)
     try:
         return mmap.mmap(handle, 0, access=mmap.ACCESS_READ) if status.st_size else b""
     finally:
@@ -35,16 +36,16 @@ def are_copied() -> bool:
     return variable("BURN_COPY_FILES") not in (None, "0")
 
 
-def content(path: str | os.PathLike[str]) -> bytes:
+def content(path: str | os.PathLike[str], unnoted: bool = False) -> bytes:
     """All bytes of a small file. Raises as `mapped` does."""
-    handle, _ = opened(path)
+    handle, _ = opened(path, unnoted)
     with os.fdopen(handle, "rb") as file:
         return file.read()
 
 
-def copied(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
+def copied(path: str | os.PathLike[str], unnoted: bool = False) -> mmap.mmap | bytes:
     """The same in memory of this process, which later writes to the file do not reach."""
-    handle, status = opened(path)
+    handle, status = opened(path, unnoted)
     with os.fdopen(handle, "rb") as file:
         if not status.st_size:
             return b""
@@ -55,9 +56,16 @@ def copied(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
         return memory
 
 
-def opened(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
-    """A descriptor of a regular file, which the caller closes, and what the system says of it. Raises as `mapped` does."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+def opened(path: str | os.PathLike[str], unnoted: bool = False) -> tuple[int, os.stat_result]:
+    """A descriptor of a regular file, which the caller closes, and what the system says of it. Raises as `mapped` does.
+    unnoted: reading leaves the file's time of access as it is, if the system can do so for this user's own file."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        handle = os.open(path, flags | (_UNNOTED if unnoted else 0))
+    except PermissionError:
+        if not unnoted:
+            raise
+        handle = os.open(path, flags)
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
         os.close(handle)

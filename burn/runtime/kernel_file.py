@@ -48,10 +48,10 @@ def save(kernel: CompiledKernel, path: Path) -> None:
         file.write(header + data)
 
 
-def load(path: Path) -> CompiledKernel:
-    """Raises ModelError for another file, or a damaged one."""
+def load(path: Path, unnoted: bool = False) -> CompiledKernel:
+    """Raises ModelError for another file, or a damaged one. unnoted: see `files.opened`."""
     try:
-        content = files.content(path)
+        content = files.content(path, unnoted)
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from error
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def read(cache: Cache, name: str) -> str | None:
     except (OSError, ValueError):
         return None
     with suppress(OSError):
-        _used(path)
+        used(path)
     return text
 
 
@@ -44,19 +45,21 @@ def save(cache: Cache, name: str, text: str) -> None:
     save_text(path, text, durable=False)
     with suppress(FileNotFoundError):  # dropped by another process just now
         path.chmod(0o600)
-        _used(path)
-    _make_room(folder, min(LIMIT, cache.size), path)
+        used(path)
+    make_room(folder.iterdir(), min(LIMIT, cache.size), path)  # temporary files of processes that died are among them
 
 
-def _used(path: Path) -> None:
+def used(path: Path) -> None:
     """Sets the time of use, by which notes are dropped. A file system's own clock is coarse: notes of one tick have no order."""
     now = time.time_ns()
     os.utime(path, ns=(now, now))
 
 
-def _make_room(folder: Path, limit: int, added: Path) -> None:
+def make_room(paths: Iterable[Path], limit: int, added: Path) -> None:
+    """Drops those of some files that were used least recently, see `used`, if all take more than `limit` bytes on disk. The file
+    that was added stays."""
     found = []
-    for path in folder.iterdir():  # temporary files of processes that died are among them
+    for path in paths:
         with suppress(FileNotFoundError):
             status = path.stat()
             found.append((path == added, status.st_mtime_ns, -(-status.st_size // _BLOCK) * _BLOCK, path))

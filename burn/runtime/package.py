@@ -161,12 +161,12 @@ def read(path: Name, signed_by: Name | None = None, check: bool = True) -> list[
         raise _malformed(path, f"the header is malformed: {error!r}") from error
 
 
-def headers(path: Name) -> list[tuple[Target, Signature, tuple[str, ...]]]:
+def headers(path: Name, unnoted: bool = False) -> list[tuple[Target, Signature, tuple[str, ...]]]:
     """The targets and signatures of a package's programs, and the versions that made them. Constants are not read. Raises
-    ModelError."""
+    ModelError. unnoted: see `files.opened`."""
     path = Path(path)
     try:
-        mapped = memoryview(files.mapped(path))
+        mapped = memoryview(files.mapped(path, unnoted))
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from error
     if mapped.nbytes < _HEADER_AT:

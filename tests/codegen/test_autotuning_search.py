@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,6 +125,17 @@ def test_the_book(tmp_path: Path) -> None:
     assert search(Parts(), "full", book, times) == found and times.calls == calls
     (tmp_path / "a machine" / "a.json").write_text('{"shape": 3')
     assert search(Parts(), "full", book, times) == found and times.calls > calls
+
+
+def test_results_used_least_recently_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("burn.codegen.tuning.book.LIMIT", 3 * 4096)
+    book = Book(tmp_path)
+    for number, key in enumerate("abc"):
+        book.put(key, Size(1), {0: 1.0}, 4)
+        os.utime(tmp_path / f"{key}.json", (number, number))
+    assert book.get("a", [Size(1)], 4) == Size(1)  # now the last used
+    book.put_rest("program", ["d"], 4)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "c.json", "rest-program.json"}
 
 
 @pytest.mark.parametrize("interleaved", [1, 3])

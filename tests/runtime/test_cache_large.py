@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from burn.runtime import cache_file, verified, writing
+from burn.runtime import cache_file, package, verified, writing
 from burn.runtime.artefact import Artefact, Constant, Signature, Target
 from burn.runtime.cache import Cache, CacheWarning
 from tests.clocks import wait_for_tick
@@ -242,6 +242,24 @@ def test_use_is_not_change(tmp_path: Path) -> None:
     status = path.stat()
     assert status.st_mtime_ns == 10**18 and status.st_atime > time.time() - 100
     assert cache_file.entries(cache)[0].used == status.st_atime
+
+
+def test_a_use_during_a_list_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path)
+    cache.put(b"key", artefact())
+    path = cache.path(b"key")
+    os.utime(path, ns=(10**18, 10**18))
+    assert cache_file.entries(cache)[0].used == path.stat().st_atime == 10**9  # a list is no use
+    headers = package.headers
+
+    def read_meanwhile(path: Path, **how: bool) -> list[tuple[Target, Signature, tuple[str, ...]]]:
+        found = headers(path, **how)
+        cache.get(b"key")
+        return found
+
+    monkeypatch.setattr(package, "headers", read_meanwhile)
+    cache_file.entries(cache)
+    assert path.stat().st_atime > time.time() - 100
 
 
 def test_an_entry_that_is_replaced_meanwhile(

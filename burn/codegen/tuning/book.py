@@ -1,5 +1,6 @@
 """Autotuning results on disk: one file per machine and key, in burn's cache folder. Damaged files, variants that no longer
-exist, and results of other versions of burn or of its compilers are ignored, and overwritten by new ones."""
+exist, and results of other versions of burn or of its compilers are ignored, and overwritten by new ones. The results of a
+machine have a limit: the ones used least recently are dropped."""
 
 from __future__ import annotations
 
@@ -12,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from burn.codegen.tuning.choices import Variant
-from burn.runtime import registry, versions
+from burn.runtime import notes, registry, versions
 from burn.runtime.cache import Cache
 from burn.runtime.files import save_text
+
+LIMIT = 16 << 20
+"""Bytes on disk of a machine's results: about four thousand."""
 
 _REST = "rest-"
 """Begins the names of files of programs; others are of decisions."""
@@ -65,11 +69,13 @@ class Book:
         if self.folder is None:
             raise ValueError(name)
         try:
-            noted = json.loads((self.folder / f"{name}.json").read_text())
+            noted = json.loads(self._file(name).read_text())
         except OSError as error:
             raise ValueError(name) from error
         if tuple(noted["versions"]) != self.versions:
             raise ValueError(name)
+        with suppress(OSError):
+            notes.used(self._file(name))
         return noted
 
     def _write(self, name: str, values: Mapping[str, Any]) -> None:
@@ -77,7 +83,14 @@ class Book:
             return
         with suppress(OSError):  # without a stored result it is timed again
             self.folder.mkdir(parents=True, exist_ok=True)
-            save_text(self.folder / f"{name}.json", json.dumps({**values, "versions": self.versions}))
+            path = self._file(name)
+            save_text(path, json.dumps({**values, "versions": self.versions}), durable=False)
+            notes.used(path)
+            notes.make_room(self.folder.iterdir(), LIMIT, path)
+
+    def _file(self, name: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{name}.json"
 
 
 def _text(variant: Variant) -> str:
