@@ -6,10 +6,12 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +24,13 @@ from rich.console import Console
 import burn
 from burn.bench import load
 from burn.bench.roofline import Level, Roofline
-from burn.cli.main import main
+from burn.cli.main import COMMANDS, main
 from burn.cli.profile import profiled, show_profile
 from burn.runtime.artefact import KernelInfo
 from burn.runtime.profile import Profile
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -73,6 +76,27 @@ def test_a_process_ends_as_its_command(tmp_path: Path) -> None:
     assert done.stderr == f"error: {tmp_path / 'absent.onnx'}: there is no such file\n"
 
 
+def test_an_interrupt_during_the_import_is_no_traceback(tmp_path: Path) -> None:
+    """The command's module signals this process while it is imported."""
+    (tmp_path / "burn_interrupted.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nmain = print\n"
+    )
+    line = "from burn.cli import entry; entry.start('burn_interrupted')"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 1 and done.stderr == "\nAborted!\n" and not done.stdout
+
+
+def test_every_script_starts_its_command() -> None:
+    scripts = re.findall(r'^([\w-]+) = "(burn\.cli\.entry:\w+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    modules = {"burn": "burn.cli.main", **{f"burn-{name}": module for name, (module, _) in COMMANDS.items()}}
+    assert len(scripts) == 6
+    for name, target in scripts:
+        module, _, function = target.partition(":")
+        (started,) = getattr(import_module(module), function).args
+        assert started == modules[name] and callable(import_module(started).main)
+
+
 def save(path: Path, nodes: list, inputs: dict, outputs: dict, weights: dict | None = None) -> Path:
     """A model, unchecked: it may be wrong on purpose."""
 
@@ -84,6 +108,15 @@ def save(path: Path, nodes: list, inputs: dict, outputs: dict, weights: dict | N
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     path.write_bytes(model.SerializeToString())
     return path
+
+
+def test_names_of_c_functions(tmp_path: Path) -> None:
+    for name in ("9 x", "a-b", "int", "burn", "a__b", "é"):
+        text = fails("compile", DIGITS, "--emit", "shared", "-o", tmp_path / "out", "--name", name, status=2)
+        assert f"'{name}' cannot begin the names of C functions" in text
+    for output in ("model", "model.ll", "model.burn"):
+        assert "--name is for libraries" in fails("compile", DIGITS, "-o", tmp_path / output, "--name", "net", status=2)
+    assert not list(tmp_path.iterdir())
 
 
 # ---- import ------------------------------------------------------------------------------------------------------------

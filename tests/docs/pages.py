@@ -25,6 +25,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +35,7 @@ import numpy as np
 from click.testing import CliRunner
 
 import burn
+from burn.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
@@ -115,7 +117,8 @@ def run(page: Path, folder: Path, everything: bool = False) -> int:
 
 def _console(block: Block, folder: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    own = {script.name: script for script in entry_points(group="console_scripts") if script.value.startswith("burn.")}
+    scripts = {script.name for script in entry_points(group="console_scripts") if script.value.startswith("burn.")}
+    modules = {"burn": "burn.cli.main", **{f"burn-{name}": module for name, (module, _) in COMMANDS.items()}}
     for line in block.code.splitlines():
         if line.startswith("$ "):
             command = shlex.split(line[2:], comments=True)
@@ -123,8 +126,8 @@ def _console(block: Block, folder: Path) -> None:
             while re.match(r"\w+=", command[0]):
                 name, _, value = command.pop(0).partition("=")
                 variables[name] = value
-            if command[0] in own:
-                result = CliRunner().invoke(own[command[0]].load(), command[1:])
+            if command[0] in scripts:
+                result = CliRunner().invoke(import_module(modules[command[0]]).main, command[1:])
                 assert result.exit_code == 0, f"{line}\n{result.output}{result.exception!r}"
                 continue
             done = subprocess.run(command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True)

@@ -1,0 +1,23 @@
+"""The scripts that pip installs. A command's module is imported while Ctrl-C is handled: the import takes longer than many
+commands, and an interrupted one ends without a traceback, as a command does that runs."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from importlib import import_module
+
+
+def start(module: str) -> None:
+    """Runs the command `main` of a module."""
+    try:
+        command = import_module(module).main
+    except KeyboardInterrupt:
+        print("\nAborted!", file=sys.stderr)
+        sys.exit(1)
+    command()
+
+
+burn, import_, compile_, run, bench, opt = (
+    partial(start, f"burn.cli.{name}") for name in ("main", "import_", "compile", "run", "bench", "opt")
+)
