@@ -1,4 +1,4 @@
-"""torch.cond and while_loop: their graphs become the regions of `burn.if` and `burn.loop`."""
+"""torch.cond, while_loop, scan and map: their graphs become the regions of `burn.if` and `burn.loop`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, reshape
+from burn.dialect.compose import convert, dim_value, reshape
 from burn.dialect.control import If, Loop
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
@@ -80,3 +80,33 @@ def while_loop(node: Node, condition: Any, body: Any, carried: Sequence[Any], ad
         ops.yield_([_flag(node, going), *new])
     draft.opview.check()
     return list(draft.results)
+
+
+@higher_order("scan")
+def scan(node: Node, combine: Any, init: Sequence[Any], rows: Sequence[Any], additional: Sequence[Any]) -> Any:
+    """Axes other than the first, and reversed ones, are moved and flipped outside of it."""
+    return _over_slices(node, combine, list(init), rows, additional)
+
+
+@higher_order("map_impl")
+def map_(node: Node, graph: Any, rows: Sequence[Any], additional: Sequence[Any]) -> Any:
+    return _over_slices(node, graph, [], rows, additional)
+
+
+def _over_slices(
+    node: Node, graph: Any, carried: list[ir.Value], rows: Sequence[Any], additional: Sequence[Any]
+) -> list[ir.Value]:
+    """A loop over slices of tensors along their first axes. The graph maps the carried values and the slices to the next carried
+    values, and to slices that are stacked."""
+    importer = node.importer
+    trips = dim_value(type_of(rows[0]).shape[0])
+    types = [importer.tensor_type(fake) for fake in node.meta]
+    loop = Loop.create(trips, None, carried, result_types=types, scans=len(types) - len(carried))
+    arguments = [TensorType("int64", ()), TensorType("bool", ()), *map(type_of, carried)]
+    block = loop.regions[0].blocks.append(*(t.to_mlir() for t in arguments))
+    iteration, going, *given = block.arguments
+    with ir.InsertionPoint(block), importer.program.iterating(iteration):
+        slices = [ops.gather(row, iteration, axis=0) for row in rows]
+        ops.yield_([going, *_results(importer, graph, [*given, *slices, *additional])])
+    loop.opview.check()
+    return list(loop.results)

@@ -18,14 +18,14 @@ OPEN_END = 2**63 - 1
 """torch's notation for "to the end"."""
 
 
-@aten("detach.default")
+@aten("detach.default", "detach_copy.default")
 def detach(node: Node, x: ir.Value) -> ir.Value:
     """x, a constant for what differentiates the program."""
     return ops.stop_gradient(x)
 
 
 @aten(
-    *("alias.default", "clone.default", "contiguous.default", "lift_fresh_copy.default"),
+    *("alias.default", "alias_copy.default", "clone.default", "contiguous.default", "lift_fresh_copy.default"),
     *("lift_fresh.default", "lift.default", "positive.default", "view_as.default"),
     *(
         "resolve_conj.default",
@@ -48,7 +48,7 @@ def convert_element_type(node: Node, x: ir.Value, dtype: Any) -> ir.Value:
     return convert(x, node.dtype)
 
 
-@aten("view.dtype")
+@aten("view.dtype", "view_copy.dtype")
 def bit_view(node: Node, x: ir.Value, dtype: Any) -> ir.Value:
     return ops.bitcast(x, dtype=node.dtype)
 
@@ -57,6 +57,7 @@ def bit_view(node: Node, x: ir.Value, dtype: Any) -> ir.Value:
 @aten(
     *("view.default", "_unsafe_view.default", "reshape.default", "_reshape_alias.default", "flatten.using_ints"),
     *("unflatten.int", "unsqueeze.default", "squeeze.default", "squeeze.dim", "squeeze.dims", "view_copy.default"),
+    *("unsqueeze_copy.default", "squeeze_copy.default", "squeeze_copy.dim", "squeeze_copy.dims"),
 )
 def shaped(node: Node, x: ir.Value, *rest: Any) -> ir.Value:
     return reshape(x, node.shape)
@@ -72,7 +73,7 @@ def permute(node: Node, x: ir.Value, dims: list[int]) -> ir.Value:
     return transpose(x, tuple(node.axis(d, x) for d in dims))
 
 
-@aten("transpose.int", "swapaxes.default", "swapdims.default")
+@aten("transpose.int", "transpose_copy.int", "swapaxes.default", "swapdims.default")
 def swap(node: Node, x: ir.Value, a: int, b: int) -> ir.Value:
     order = list(range(type_of(x).rank))
     if order:
@@ -81,7 +82,7 @@ def swap(node: Node, x: ir.Value, a: int, b: int) -> ir.Value:
     return transpose(x, tuple(order))
 
 
-@aten("t.default", "numpy_T.default", "mT.default")
+@aten("t.default", "t_copy.default", "numpy_T.default", "mT.default")
 def turn(node: Node, x: ir.Value) -> ir.Value:
     rank = type_of(x).rank
     if "mT" in node.op:
@@ -143,7 +144,7 @@ def slice_(node: Node, x: ir.Value, dim: int = 0, start: Any = None, end: Any = 
     return part(x, axis, first, count, step)
 
 
-@aten("narrow.default")
+@aten("narrow.default", "narrow_copy.default")
 def narrow(node: Node, x: ir.Value, dim: int, start: Any, length: Any) -> ir.Value:
     axis = node.axis(dim, x)
     if isinstance(start, int) and start < 0:
@@ -170,7 +171,7 @@ def split_with_sizes(node: Node, x: ir.Value, sizes: list[Dim], dim: int = 0) ->
     return parts
 
 
-@aten("split.Tensor", "chunk.default")
+@aten("split.Tensor", "split_copy.Tensor", "chunk.default")
 def split(node: Node, x: ir.Value, size: Any, dim: int = 0) -> list[ir.Value]:
     """torch gives the number of parts and their sizes."""
     axis = node.axis(dim, x)
@@ -224,7 +225,7 @@ def flip(node: Node, x: ir.Value, dims: list[int]) -> ir.Value:
     return ops.slice(x, starts=starts, sizes=shape, steps=tuple(-1 if i in turned else 1 for i in range(len(shape))))
 
 
-@aten("unfold.default")
+@aten("unfold.default", "unfold_copy.default")
 def unfold(node: Node, x: ir.Value, dimension: int, size: int, step: int) -> ir.Value:
     """Windows along an axis, each on a new last axis."""
     axis = node.axis(dimension, x)
