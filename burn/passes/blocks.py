@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from burn.dialect import ops
 from burn.dialect.blocks import BITS, FLOAT_NUMBERS, BlockDot, in_bytes
 from burn.dialect.compose import convert, number, reshape
@@ -18,15 +20,19 @@ from burn.dialect.dims import ceildiv, product
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, erase_dead, is_named
+from burn.dialect.query import blocks, erase_dead, is_named, op_of
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.constants import Constants
 from burn.passes.decompose import expand
 from burn.passes.environment import ANYWHERE, Environment
+from burn.passes.fold import cut
 from burn.passes.pipeline import register
 from burn.passes.scaled_floats import matched
 
-READ = ("float32", "float16", "bfloat16")
+MOST = {"float32": 3.4e38, "float16": 65504.0, "bfloat16": 3.38e38}
+"""The largest finite number of each type."""
+
+READ = tuple(MOST)
 """Types of the other operand."""
 
 WORD = 32
@@ -51,9 +57,13 @@ class Blocks:
                             floats = _reads_floats(op, env)
                             made = _from_dequantized(op, constant, floats)
                             made = _from_floats(op, constant) if made is None and floats else made
-                        if made is not None:
+                        if made is not None and not _overflows(op_of(made), program, env):
                             op.operation.results[0].replace_all_uses_with(made)
-                    elif isinstance(op, Op) and isinstance(op, BlockDot) and not _has_kernel(op, constant):
+                    elif (
+                        isinstance(op, Op)
+                        and isinstance(op, BlockDot)
+                        and not (_has_kernel(op, constant) and not _overflows(op, program, env))
+                    ):
                         expand(op)
             erase_dead(program.block)
 
@@ -66,6 +76,18 @@ def _has_kernel(op: Op, constant: Constants) -> bool:
         and all(constant(v) for v in (op.weight, op.scale, op.zero) if v is not None)
         and not constant(op.x)
     )
+
+
+def _overflows(op: Op | None, program: Program, env: Environment) -> bool:
+    """True if kernels multiply the padding of the depth, which is 0 in x, with infinity: a constant scale that is too large."""
+    assert op is not None
+    depth, blocks = type_of(op.x).shape[-1], type_of(op.scale).shape[1]
+    if env.evaluate is None or depth == blocks * op.block:
+        return False
+    (scale,) = env.evaluate(cut(program, [op.scale])[0])()
+    largest = float(np.abs(scale.astype(np.float64)).max(initial=0.0))
+    is_float = type_of(op.weight).dtype in FLOAT_NUMBERS  # padded with zeros; integers may have a zero point
+    return not largest * (1 if is_float else 1 << op.bits) <= MOST[type_of(op.x).dtype]  # true for NaN
 
 
 def _reads_floats(op: Op, env: Environment) -> bool:

@@ -209,8 +209,8 @@ class _Folding:
         self.known: dict[str, Callable[..., Sequence[np.ndarray]]] = {}
 
     def fold(self, values: list[ir.Value]) -> None:
-        cuts = {value: _cut(self.program, [value], open_weights=True) for value in values if _bytes(value) >= SHARED}
-        texts = {value: str(cut.module) for value, (cut, _) in cuts.items()}
+        cuts = {value: cut(self.program, [value], open_weights=True) for value in values if _bytes(value) >= SHARED}
+        texts = {value: str(program.module) for value, (program, _) in cuts.items()}
         counts = Counter(texts.values())
         together: list[ir.Value] = []
         for value in values:
@@ -218,14 +218,14 @@ class _Folding:
             if text not in self.known and counts[text] < 2 and _bytes(value) < ALONE:
                 together.append(value)
                 continue
-            cut, keys = cuts[value]
+            program, keys = cuts[value]
             if text not in self.known:
-                self.known[text] = self.evaluate(cut)
+                self.known[text] = self.evaluate(program)
             (array,) = self.known[text](*(self.program.weights.get_once(key) for key in keys))
             _replace(value, array, self.program)
         if together:
-            cut, _ = _cut(self.program, together)
-            for value, array in zip(together, self.evaluate(cut)(), strict=True):
+            program, _ = cut(self.program, together)
+            for value, array in zip(together, self.evaluate(program)(), strict=True):
                 _replace(value, array, self.program)
 
 
@@ -288,7 +288,7 @@ def _check_weights(program: Program, values: Sequence[ir.Value]) -> None:
         raise CompileError("constants cannot be folded without their weights", problems)
 
 
-def _cut(program: Program, wanted: list[ir.Value], open_weights: bool = False) -> tuple[Program, list[str]]:
+def cut(program: Program, wanted: list[ir.Value], open_weights: bool = False) -> tuple[Program, list[str]]:
     """A program that computes these values from copies of the required ops. With `open_weights` the weights are its
     inputs, and their keys are also returned."""
     order: list[ir.Operation] = []
@@ -307,18 +307,18 @@ def _cut(program: Program, wanted: list[ir.Value], open_weights: bool = False) -
             else:
                 stack += waiting
     weights = [o for o in order if open_weights and o.name == "burn.weight"]
-    cut = Program.create([(f"weight{i}", type_of(o.results[0])) for i, o in enumerate(weights)], program.weights)
-    copies: dict[ir.Value, ir.Value] = {o.results[0]: v for o, v in zip(weights, cut.inputs, strict=True)}
+    made = Program.create([(f"weight{i}", type_of(o.results[0])) for i, o in enumerate(weights)], program.weights)
+    copies: dict[ir.Value, ir.Value] = {o.results[0]: v for o, v in zip(weights, made.inputs, strict=True)}
     for operation in order:
         if operation.results[0] in copies:
             continue
-        with ir.InsertionPoint(cut.block):
+        with ir.InsertionPoint(made.block):
             copy = operation.clone()
         for i, operand in enumerate(operation.operands):
             copy.operands[i] = copies[operand]
         copies.update(zip(operation.results, copy.operation.results, strict=True))
     keys = [ir.StringAttr(o.attributes["key"]).value for o in weights]
-    return cut.finish([(f"value{i}", copies[v]) for i, v in enumerate(wanted)]), keys
+    return made.finish([(f"value{i}", copies[v]) for i, v in enumerate(wanted)]), keys
 
 
 def _replace(value: ir.Value, array: np.ndarray, program: Program) -> None:
