@@ -144,7 +144,8 @@ class _Orders:
 
     def _holds(self, tile: int) -> bool:
         """True if the accumulators of all tiles of a panel fit in memory between two parts of the depth."""
-        size = self.rows * self.default.width * DTYPES[self.kernel.dtype].size
+        rows = ceildiv(self.rows, tile) * tile  # the last tile is whole
+        size = rows * self.default.width * DTYPES[self.kernel.dtype].size
         return isinstance(size, int) and size <= self.target.costs.held
 
 
