@@ -36,6 +36,7 @@ Types = Sequence[TensorType | str]
 def read_dim(x: Tensor, name: str, *, position: int = 0, minimum: int = 0) -> Size:
     """The size `name`, read from an integer tensor when the program runs: its element `position` in memory order, which
     must be at least `minimum`. Outside of traced functions the element as an int. Raises OutOfRange for a smaller one."""
+    x = lift(x)
     if active() is None:
         return _read_now(x, name, position, minimum)
     size = current().new_size(name)
