@@ -40,7 +40,7 @@ class Rows(torch.nn.Module):
         return over_rows(lambda row, y: torch.sin(row) @ y, x, y)
 
 
-class Products(torch.nn.Module):
+class Cumulative(torch.nn.Module):
     def forward(self, x: Any) -> Any:
         return associative_scan(lambda a, b: a * b, x, 0, combine_mode="generic")
 
@@ -90,4 +90,4 @@ def test_map() -> None:
 
 def test_associative_scan() -> None:
     x = torch.randn(7, 3)
-    agree(burn.compile(Products(), (x,)), Products(), x)
+    agree(burn.compile(Cumulative(), (x,)), Cumulative(), x)
