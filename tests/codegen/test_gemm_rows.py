@@ -165,3 +165,20 @@ def test_groups_of_channels(groups: int, each: int, made: int, target: str) -> N
         split = x.astype("f8").reshape(images, groups, each, 7, 9)
         want = np.einsum("ngchw,goc->ngohw", split, w.reshape(groups, made, each).astype("f8"))
         np.testing.assert_allclose(run(x), want.reshape(images, groups * made, 7, 9), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
+@pytest.mark.parametrize("rows", [1, 6, 23, 90])
+@pytest.mark.parametrize("depth", [(1, 1), (3, 2), (5, 103), (7, 300)])
+def test_rows_that_are_transposed_over_two_axes(depth: tuple[int, int], rows: int, target: str) -> None:
+    """The lanes behind a tile's rows are written with each depth element: the next one, in the same or the next run of the inner
+    axis, replaces them. The axes of the rhs have another order, so that the two do not become one."""
+    rng = np.random.default_rng(11)
+    i, j = depth
+    a, b = (rng.standard_normal(shape).astype("f4") for shape in ((i, j, rows), (j, i, 130)))
+    program = Program.create([("a", TensorType("float32", a.shape)), ("b", TensorType("float32", b.shape))])
+    with program.building():
+        matmul = ops.dot_general(*program.inputs, lhs_contract=(0, 1), rhs_contract=(1, 0))
+    run = executable(program.finish([("y", matmul)]), Options(target=target))
+    want = np.einsum("ijr,jic->rc", a.astype("f8"), b.astype("f8"))
+    np.testing.assert_allclose(run(a, b), want, rtol=1e-4, atol=1e-4)

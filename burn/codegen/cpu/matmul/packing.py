@@ -70,6 +70,8 @@ class Operands:
         self.transposes = transposes
         self.tile_in_block: Int = 0
         self.depth: Dim = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
+        self.copied_lanes = 1 << (tile - 1).bit_length()
+        self.tile_size: Dim = self.depth * tile + (self.copied_lanes - tile)
         self.start: Int = 0
         self.stop: Int | None = None
         self.inner_rows: list[Value] | None = None
@@ -89,7 +91,7 @@ class Operands:
         and of accumulators."""
         kernel, code = self.kernel, self.code
         panel = self.depth * kernel.width
-        transposed_rows = self.depth * (self.tile * (self.transposes or 0))
+        transposed_rows = self.tile_size * (self.transposes or 0)
         sizes: list[Int | None] = [
             self.emitter.dim(kernel.run_bytes) if kernel.valid and zeroed else None,
             self.tile * STAGE * DTYPES[kernel.dtype].size if self.read_as != kernel.lhs.dtype else None,
@@ -187,7 +189,9 @@ class Operands:
 
     def transpose_rows(self, tile: Int) -> None:
         """Copies and transposes a block's rows from this tile on, so that the rows of a tile are contiguous. A few
-        depth elements at a time are copied for all tiles, so that loads are contiguous."""
+        depth elements at a time are copied for all tiles, so that loads are contiguous. Stores are whole vectors of
+        `copied_lanes`: a masked one takes more than ten cycles on AMD's cores with AVX2. The next depth element overwrites
+        the lanes behind a tile's rows. Those of the last element are the padding in `tile_size`."""
         assert self.transposed_rows is not None and self.transposes is not None
         code, emitter, kernel = self.code, self.emitter, self.kernel
         rows = emitter.dim(product([v.extent for v in kernel.rows]))
@@ -201,7 +205,7 @@ class Operands:
                 emitter.bindings[outer[0]] = loop.iv
                 self._transpose(outer[1:], transposed_rows, tile, tiles, rows)
             return
-        lanes = 1 << (self.tile - 1).bit_length()
+        lanes = self.copied_lanes
         end = emitter.dim(kernel.inner.extent) if self.stop is None else self.stop
         with code.for_(self.start, end, TRANSPOSED_DEPTH) as part, emitter.scope():
             stop = code.min(code.add(part.iv, TRANSPOSED_DEPTH), end)
@@ -210,15 +214,15 @@ class Operands:
                 bind_rows(emitter, kernel.rows, first)
                 emitter.bindings[kernel.inner] = 0
                 source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), self.left)
-                start = code.add(code.mul(loop.iv, emitter.dim(self.depth)), emitter.dim(self.run_start()))
-                target = code.gep(transposed_rows, code.mul(start, self.tile), self.element)
+                start = code.mul(emitter.dim(self.run_start()), self.tile)
+                start = code.add(code.mul(loop.iv, emitter.dim(self.tile_size)), start)
+                target = code.gep(transposed_rows, start, self.element)
                 there = code.min(code.sub(rows, first), self.tile)
                 mask = code.cmp("slt", code.lane_ids(lanes), code.splat(code.value(there), lanes))
                 with code.for_(part.iv, stop) as index:
                     at = code.mul(index.iv, self.advance(kernel.lhs))
                     loaded = code.load(source, at, vector(lanes, self.left), mask)
-                    whole = None if lanes == self.tile else mask
-                    code.store(loaded, target, code.mul(code.sub(index.iv, self.start), self.tile), whole)
+                    code.store(loaded, target, code.mul(code.sub(index.iv, self.start), self.tile))
 
     def column_address(self) -> Value:
         """The address of the panel's elements, at the current indices of the outer loops and the start of the inner one."""
@@ -236,8 +240,8 @@ class Operands:
             return [self.code.gep(row, distance, self.left) for row in self.inner_rows]
         if self.transposed_rows is None:
             return [self.row_address(row) for row in rows]
-        start = self.code.mul(self.tile_in_block, self.emitter.dim(self.depth))
-        start = self.code.mul(self.code.add(start, self.emitter.dim(self.run_start())), self.tile)
+        start = self.code.mul(self.tile_in_block, self.emitter.dim(self.tile_size))
+        start = self.code.add(start, self.code.mul(self.emitter.dim(self.run_start()), self.tile))
         base = self.code.gep(self.transposed_rows, start, self.element)
         return [self.code.gep(base, r, self.element) for r in range(len(rows))]
 
