@@ -12,7 +12,8 @@ from burn.errors import CompileError
 class PackedMatmul:
     """A matmul whose rhs is packed in panels: `rows` by `columns`, accumulated in `dtype`. `depth` consecutive elements
     of both operands are contiguous; 0 for the pixels of a convolution window, where only `line` elements are contiguous. A
-    panel interleaves `interleaved` of them. `node` names the source node and takes no part in comparisons."""
+    panel interleaves `interleaved` of them. `once`: it is packed before the program or its loops run, not for each matmul.
+    `node` names the source node and takes no part in comparisons."""
 
     rows: Dim
     columns: int
@@ -20,6 +21,7 @@ class PackedMatmul:
     dtype: str
     interleaved: int = 1
     line: Dim = 0
+    once: bool = True
     node: str = field(default="", compare=False, repr=False)
 
 

@@ -325,7 +325,7 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     run = run if inner == type_of(lhs).rank - 1 else 1
     rows = product([n for a, n in enumerate(type_of(op.lhs).shape) if _is_free(op, a)])
     line = type_of(lhs).shape[inner]
-    width = packing.width(PackedMatmul(rows, columns, line, summed, run, line, source_name(op)))
+    width = packing.width(PackedMatmul(rows, columns, line, summed, run, line, once, source_name(op)))
     if once:
         with ir.InsertionPoint(loop) if loop is not None else nullcontext():
             for view in reversed(views):
@@ -377,7 +377,8 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     ordered = _filled(ordered, rank - 2, run)
     images, *pixels, _ = type_of(op.operation.results[0]).shape
     depth = channels if is_pixel else 0
-    read = PackedMatmul(product([images, *pixels]), each, depth, summed, run, channels, source_name(op))
+    once = packing.constant(op.weight)
+    read = PackedMatmul(product([images, *pixels]), each, depth, summed, run, channels, once, source_name(op))
     packed = _interleaved(_panels(ordered, 1, packing.width(read)), run)
     x = _filled(op.x, type_of(op.x).rank - 1, run)
     x, attrs = _bordered(x, op) if packing.borders else (x, op.attrs)

@@ -50,6 +50,20 @@ def test_widths_beside_sixteen_registers(rows: Dim, columns: int, vectors: int) 
     assert packed_width(PackedMatmul(rows, columns, 64, "float32"), TARGETS["avx2"]) == vectors * 8
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "vectors"),
+    [
+        (256, 1024, 2),  # three vectors save 3 % of the loop, and the rhs would be padded to 1032 columns
+        (580, 768, 3),  # 32 panels of three
+        (16, 256, 2),
+        (400, 1000, 3),  # both are padded
+    ],
+)
+def test_columns_padded_for_each_matmul(rows: int, columns: int, vectors: int) -> None:
+    matmul = PackedMatmul(rows, columns, 64, "float32", once=False)
+    assert packed_width(matmul, TARGETS["avx2"]) == vectors * 8
+
+
 def matmul(batch: tuple[int, ...], rows: Dim, depth: int, columns: int, weights: np.ndarray | None = None) -> Program:
     """[*batch, rows, depth] by [*batch, depth, columns], which is a constant."""
     axes = tuple(range(len(batch)))
