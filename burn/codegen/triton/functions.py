@@ -115,9 +115,9 @@ def _plain(text: str) -> str:
     return QUOTIENT.sub(r"(\1 / \2)", text).replace("tl.sqrt_rn(", "tl.sqrt(")
 
 
-def calls(name: str, dtype: str) -> bool:
-    """True for a library function, which does not accept Python numbers."""
-    return re.search(r"(?<![\w.])[a-z]\w*\(|libdevice", _rule(name, dtype)[1]) is not None
+def needs_tensors(name: str, dtype: str) -> bool:
+    """True if operands cannot be Python numbers: the text calls a library function, or a method of an operand."""
+    return re.search(r"(?<![\w.])[a-z]\w*\(|libdevice|\}\.to\(", _rule(name, dtype)[1]) is not None
 
 
 def _rule(name: str, dtype: str) -> tuple[Rule, str]:

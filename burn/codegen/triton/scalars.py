@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from burn.codegen.printing.expressions import ExpressionPrinter
 from burn.codegen.triton.code import NONE, Axes, Axis, Code, Guard
 from burn.codegen.triton.convert import convert
-from burn.codegen.triton.functions import QUOTIENTS, apply, calls, triton_type
+from burn.codegen.triton.functions import QUOTIENTS, apply, needs_tensors, triton_type
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, product
 from burn.dialect.dropout import Draws
 from burn.dialect.types import DTYPES, HALF_DTYPES
@@ -290,7 +290,7 @@ class ScalarPrinter(ExpressionPrinter):
 
     def _operands(self, function: str, args: Sequence[Scalar]) -> list[str]:
         """The texts of operands; a constant is a plain number if another operand has its type."""
-        plain = not calls(function, args[-1].dtype) and any(
+        plain = not needs_tensors(function, args[-1].dtype) and any(
             not isinstance(a, Const) and a.dtype == args[-1].dtype for a in args
         )
         return [

@@ -194,7 +194,7 @@ class _DeviceLibrary:
         import triton.language as tl
         from triton.runtime.interpreter import TensorHandle
 
-        function: Any = BY_NAME[OTHER_NAMES.get(name, name)].numpy
+        function: Any = np.copysign if name == "copysign" else BY_NAME[OTHER_NAMES.get(name, name)].numpy
         function = function if isinstance(function, np.ufunc) else np.vectorize(function, otypes=[float])
 
         def apply(*operands: Any) -> Any:
