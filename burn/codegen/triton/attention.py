@@ -91,6 +91,12 @@ class _Attention(Attended):
         shape = (self.block.warps, self.block.stages)
         return closed(printer, kernel, about, self.blocks, programs, self.values, iterations, *shape)
 
+    @property
+    def _is_one_block(self) -> bool:
+        """True if a block holds all keys. In a loop over many, converting the weights twice would take time."""
+        extent = self.sizes.key.extent
+        return isinstance(extent, int) and extent <= self.block.keys
+
     def _norms(self) -> None:
         """The statistics from which the backward pass recomputes probabilities."""
         binary = "top + tl.log2(weight)" if self.narrow else f"top * {LOG2E} + tl.log2(weight)"
@@ -118,6 +124,9 @@ class _Attention(Attended):
         guarded = hidden or _masks(inner)
         code.line('shift = tl.where(higher == float("-inf"), 0.0, higher)' if guarded else "shift = higher")
         code.line(f"p = {self.power}(score{factor} - shift)")
+        if self.narrow and self._is_one_block:
+            # the sum is that of the rounded weights, so that a common rounding error cancels in the quotient
+            code.line(f"p = p.to({self.narrow}).to({self.sum})")
         code.line(f"fade = {self.power}(top - shift)")
         code.line("weight = weight * fade + tl.sum(p, 1)[:, None]")
         if has_dropout(kernel):

@@ -1,4 +1,4 @@
-"""Every scalar function of two or three operands with a constant as one of them, printed for a GPU and run in Triton's interpreter."""
+"""Scalar functions of two or three operands with a constant as one of them, printed for a GPU and run in Triton's interpreter."""
 
 from __future__ import annotations
 

@@ -120,6 +120,21 @@ def test_int8_matmuls(dtype: str, wide: str | None) -> None:
         np.testing.assert_allclose(result.astype(np.float64), want, rtol=rounding, atol=2e-2 if wide is None else 1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_of_short_attention_sum_to_one(dtype: str) -> None:
+    """Weights are rounded to half precision; the output for equal values is that value, bit for bit."""
+    shapes = ((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8))
+    program = Program.create([(name, TensorType(dtype, s)) for name, s in zip("qkv", shapes, strict=True)])
+    with program.building("node"):
+        y = ops.attention(*program.inputs, scale=0.4)
+    program.finish([("y", y)])
+    pipeline.run(pipeline.parse("decompose{keep=attention},fuse"), program, Environment(GPU()))
+    arrays = [random(t, {}, i) for i, t in enumerate(program.input_types)]
+    arrays[2][...] = arrays[2][:, :, :1]
+    (got,) = interpreted(program, arrays, simulated.Simulator().launch, GPU().preferences)
+    np.testing.assert_array_equal(got, np.broadcast_to(arrays[2][:, :, :1], got.shape))
+
+
 BYTES = [
     name for name, info in DTYPES.items() if info.kind == "small" or (info.kind in ("int", "uint") and info.bits < 8)
 ]
