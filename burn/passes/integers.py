@@ -8,7 +8,8 @@ integers minus their zero points (QLinearConv, MatMulInteger after DynamicQuanti
 with a constant rhs w: the sums of its columns are constants, and b is usually 0. Byte instructions of CPUs need one unsigned
 operand (matmul/vnni.py): x is uint8; int8 values and their zero point are shifted by 128. Those of GPUs need signed operands:
 uint8 values are shifted by -128. Padding of a convolution has the value of the zero point. A depthwise convolution on a CPU reads
-bytes, too, and sums them in float32, exactly.
+bytes, too, and sums them in float32, exactly. Others stay convolutions of dequantised floats if the back end expects
+a larger gain from the Winograd domain (`Preferences.bytes_as_floats`).
 
 Dequantisation also moves past views and maxima, so that layers exchange bytes. The quantisation of values that a
 contraction reads, or that derive from a contraction or from other bytes (a residual sum), multiplies by the reciprocal
@@ -24,7 +25,7 @@ from typing import ClassVar
 from burn.dialect import ops
 from burn.dialect.activation import Clip, Relu
 from burn.dialect.compose import along, convert, number, reshape
-from burn.dialect.contraction import DotGeneral
+from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
@@ -34,10 +35,13 @@ from burn.dialect.quantize import Dequantize, Quantize
 from burn.dialect.query import blocks, erase_dead, is_named, op_of, splat
 from burn.dialect.reduction import WindowReduce
 from burn.dialect.types import type_of
+from burn.kernels.layouts import Convolution
+from burn.kernels.preferences import Preferences
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 from burn.passes.rescale import rescaled
+from burn.passes.winograd_matrices import TAPS
 
 BYTES = ("uint8", "int8")
 
@@ -72,7 +76,7 @@ class Integers:
         if run == 1:
             return
         with context():
-            rewriting = _Rewriting(run, dtype, env.preferences.depthwise_bytes)
+            rewriting = _Rewriting(run, dtype, env.preferences)
             for block in blocks(program.block):
                 rewriting.block(block)
             erase_dead(program.block)
@@ -98,13 +102,13 @@ class _Bytes:
 class _Rewriting:
     """The state of the rewrite. Replaced ops stay without uses, so that the cache of `constant` remains valid.
 
-    run: depth elements per byte instruction; dtype: the type of x that it reads; depthwise: the preference
-    `depthwise_bytes`; shifted: bytes of the other type, and the same shifted by 128; contractions: ops that
-    became contractions of bytes."""
+    run: depth elements per byte instruction; dtype: the type of x that it reads; preferences: of the back end; shifted: bytes of
+    the other type, and the same shifted by 128; contractions: ops that became contractions of bytes, or stay floats because they
+    gain more in the Winograd domain."""
 
     run: int
     dtype: str
-    depthwise: bool
+    preferences: Preferences
     constant: Constants = field(default_factory=Constants)
     shifted: dict[ir.Value, ir.Value] = field(default_factory=dict)
     contractions: set[ir.Value] = field(default_factory=set)
@@ -138,6 +142,9 @@ class _Rewriting:
         made = (_Dot if isinstance(op, DotGeneral) else _Convolution)(op, left, right)
         if made.columns is None or (left.scale is not None and not _holds(made.depth)):
             return None
+        if isinstance(made, _Convolution) and left.scale is not None and self._gains_as_floats(made.op):
+            self.contractions.add(op.operation.results[0])
+            return None
         x, w = self._as_lhs(left), _as_signed(right)
         if not made.fits(x, w, self.run):
             return self._in_floats(made, left, right)
@@ -152,9 +159,26 @@ class _Rewriting:
         scale = ops.mul(reshape(convert(left.scale, "float32"), ()), made.across(convert(right.scale, "float32")))
         return convert(ops.mul(convert(exact, "float32"), scale), type_of(op.operation.results[0]).dtype)
 
+    def _gains_as_floats(self, op: Conv) -> bool:
+        """True if a convolution of dequantised bytes stays one, for the pass `winograd`."""
+        as_floats = self.preferences.bytes_as_floats
+        if as_floats is None or op.strides != (1, 1) or op.dilations != (1, 1) or op.fill:
+            return False
+        y, (outputs, channels, *window) = type_of(op.operation.results[0]), type_of(op.weight).shape
+        images, _, *sizes = y.shape
+        whole = all(isinstance(d, int) and d > 0 for d in (*type_of(op.x).shape[1:], *sizes, *op.low))
+        if window != [TAPS, TAPS] or y.dtype != "float32" or not whole:
+            return False
+        return as_floats(Convolution(images, tuple(sizes), channels, outputs, "float32", True, False, op.groups))
+
     def _in_floats(self, made: _Dot | _Convolution, left: _Bytes, right: _Bytes) -> ir.Value | None:
         """A depthwise convolution of bytes, summed in float32. Its sums are exact."""
-        if not self.depthwise or not isinstance(made, _Convolution) or left.scale is None or right.scale is None:
+        if (
+            not self.preferences.depthwise_bytes
+            or not isinstance(made, _Convolution)
+            or left.scale is None
+            or right.scale is None
+        ):
             return None
         if not made.fits_floats(left, right):
             return None

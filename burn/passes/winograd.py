@@ -156,6 +156,13 @@ class Winograd:
         cost, plain = self._costs(weight, y, dtype, constant, groups)
         return cost < GAIN[dtype] * plain
 
+    def gains(self, convolution: Convolution, time: float) -> bool:
+        """True if a sufficient gain is expected over a kernel that takes this part of the direct convolution's time."""
+        weight = TAPS, TAPS, convolution.channels, convolution.outputs
+        y = convolution.images, *convolution.sizes, convolution.outputs
+        cost, plain = self._costs(weight, y, convolution.dtype, convolution.constant, convolution.groups)
+        return cost < GAIN[convolution.dtype] * time * plain
+
     def _costs(
         self, weight: tuple[Dim, ...], y: tuple[Dim, ...], dtype: str, constant: bool, groups: int
     ) -> tuple[float, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 
 from burn.codegen.cpu.heuristics.groups import groups_in_lanes
+from burn.codegen.cpu.heuristics.winograd import bytes_as_floats
 from burn.codegen.cpu.target import Target
 from burn.kernels.preferences import PhaseCosts, Preferences, SplitTaps
 
@@ -37,6 +38,7 @@ def preferences_of(target: Target) -> Preferences:
         fused_gradients=True,
         concat_in_place=True,
         depthwise_bytes=True,
+        bytes_as_floats=partial(bytes_as_floats, target=target),
         repeat_dequantised=True,
         split_taps=None if target.is_size_bound else SPLIT_TAPS,
         interleaved_phases=None if target.is_size_bound else _phase_costs(target),

@@ -13,7 +13,7 @@ from burn.codegen.host.emit import Function, Int, Value, bits, lanes_of, vector
 VNNI, PAIRS = 4, 2
 """Bytes of a run."""
 
-_PAIRS = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}
+_PAIRS = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
 """Intrinsics that multiply and add pairs, by the vector's bits."""
 
 FEW_BITS = 32
@@ -36,17 +36,25 @@ def multiplied(code: Function, sums: Value, left: Value, right: Value, run: int)
     type_ = sums.type
     left = code.pure(f"vector.bitcast {left} : {left.type} to {right.type}", right.type)
     if run == VNNI:
-        return _call(code, f"avx512.vpdpbusd.{bits(type_) * lanes_of(type_)}", type_, sums, left, right)
-    return code.op("arith.addi", sums, _call(code, _PAIRS[bits(type_) * lanes_of(type_)], type_, left, right))
+        return _call(code, f"llvm.x86.avx512.vpdpbusd.{bits(type_) * lanes_of(type_)}", type_, sums, left, right)
+    pairs = _call(code, _PAIRS[bits(type_) * lanes_of(type_)], type_, left, right)
+    return _in_order(code, code.op("arith.addi", sums, pairs))
+
+
+def _in_order(code: Function, sums: Value) -> Value:
+    """The same sums, which LLVM does not reassociate. It would add the pairs of unrolled iterations first, with twice as many
+    accumulators as there are registers. There is a fence for floats only."""
+    floats = vector(lanes_of(sums.type), "f32")
+    read = code.raw(f"vector.bitcast {sums} : {sums.type} to {floats}", floats)
+    fenced = _call(code, "llvm.arithmetic.fence", floats, read)
+    return code.raw(f"vector.bitcast {fenced} : {floats} to {sums.type}", sums.type)
 
 
 def of_few_bits(code: Function, numbers: Value, signed: Value) -> Value:
     """Multiplies uint8 by int8 and adds pairs in int16: exact if two such results cannot exceed int16."""
-    return _call(code, "avx2.pmadd.ub.sw", vector(FEW_BITS // 2, "i16"), numbers, signed)
+    return _call(code, "llvm.x86.avx2.pmadd.ub.sw", vector(FEW_BITS // 2, "i16"), numbers, signed)
 
 
 def _call(code: Function, name: str, type_: str, *operands: Value) -> Value:
     types = ", ".join(v.type for v in operands)
-    return code.raw(
-        f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(map(str, operands))}) : ({types}) -> {type_}', type_
-    )
+    return code.raw(f'llvm.call_intrinsic "{name}"({", ".join(map(str, operands))}) : ({types}) -> {type_}', type_)
