@@ -7,7 +7,8 @@ traced function they add ops to its program. Elsewhere they record ops, which ar
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -194,6 +195,7 @@ class Base:
 
     # ---- axes --------------------------------------------------------------------------------------------------------
     def _axis(self, axis: int) -> int:
+        axis = axis_number(axis)
         if not -self.ndim <= axis < max(self.ndim, 1):
             raise OutOfRange(f"axis {axis} is out of range", [f"for {self.type}"])
         return axis % self.ndim if self.ndim else 0
@@ -201,10 +203,19 @@ class Base:
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
         if axis is None:
             return tuple(range(self.ndim))
-        axes = tuple(self._axis(a) for a in ((axis,) if isinstance(axis, int) else axis))
+        several = isinstance(axis, Iterable) and not isinstance(axis, str)
+        axes = tuple(self._axis(a) for a in (axis if several else (axis,)))  # type: ignore[union-attr]
         if len(set(axes)) != len(axes):
             raise TypeMismatch("an axis is named twice", [f"{list(axes)}, for {self.type}"])
         return axes
+
+
+def axis_number(axis: Any) -> int:
+    """An axis as an int. Raises TypeMismatch for what is no integer."""
+    try:
+        return operator.index(axis)
+    except TypeError:
+        raise TypeMismatch("an axis is an integer", [f"not {axis!r}"]) from None
 
 
 def made(value: Value) -> Tensor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import einsum as sums
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
-from burn.tensors.base import Base, made
+from burn.tensors.base import Base, axis_number, made
 from burn.tensors.promotion import Operand, constant, lift, together
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def _joined(parts: Sequence[Tensor], position: int) -> Tensor:
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape, one after another along a new axis."""
     parts = _common(tensors, "stack")
-    position = axis if axis >= 0 else parts[0].ndim + 1 + axis
+    position = axis_number(axis)
+    position += parts[0].ndim + 1 if position < 0 else 0
     shapes = {t.type.shape for t in parts}
     if len(shapes) > 1:
         raise TypeMismatch("stack is of tensors of one shape", [f"not {', '.join(str(t.type) for t in parts[:8])}"])
@@ -87,6 +88,10 @@ def where(condition: Any, on_true: Operand, on_false: Operand) -> Tensor:
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Einstein summation: `einsum("bij,bjk->bik", x, y)`, with "..." and repeated labels as in numpy.
     Raises TypeMismatch for an invalid equation, or one that does not fit the operands."""
+    if not isinstance(equation, str):
+        raise TypeMismatch(
+            "einsum takes an equation first", [f"a text such as 'ij,jk->ik', not a {type(equation).__name__}"]
+        )
     tensors = _common(operands, "einsum")
     try:
         return made(sums.einsum(equation, [t.value for t in tensors]))

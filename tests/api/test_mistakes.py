@@ -31,6 +31,10 @@ LOOSE: Any = burn
 PARAMETERS: Any = MODEL.parameters()
 
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "axis": (lambda: LOOSE.sum(X, "rows"), r"an axis is an integer\n  - not 'rows'"),
+    "axes": (lambda: LOOSE.flip(X, (0, 1.5)), r"an axis is an integer\n  - not 1.5"),
+    "axis of stack": (lambda: LOOSE.stack([X, X], "rows"), "an axis is an integer"),
+    "einsum": (lambda: LOOSE.einsum(X, "ij->j"), "einsum takes an equation first"),
     "backward": (lambda: LOOSE.ones(2).sum().backward(), r"value_and_grad\(loss\)"),
     "grad": (lambda: MODEL[0].weight.grad, "gradients are returned and not kept"),
     "requires_grad_": (lambda: MODEL[0].weight.requires_grad_(False), r"model\.freeze"),
@@ -76,6 +80,19 @@ def test_the_error_says_what_to_write(mistake: str) -> None:
     act, says = MISTAKES[mistake]
     with pytest.raises((BurnError, AttributeError), match=says):
         act()
+
+
+def test_axes_are_any_integers() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    for axis in (np.int64(1), (np.int32(1),), [1]):
+        np.testing.assert_array_equal(LOOSE.sum(x, axis), x.sum(1))
+    np.testing.assert_array_equal(LOOSE.stack([x, x], np.int64(-1)), np.stack([x, x], -1))
+
+
+def test_sizes_are_read_from_arrays() -> None:
+    assert LOOSE.read_dim(np.array([2, 3]), "n", position=1) == 3
+    with pytest.raises(BurnError, match="from integers"):
+        LOOSE.read_dim(np.ones(1), "n")
 
 
 def test_names_of_pythons_own_are_not_guessed_at() -> None:
