@@ -62,6 +62,7 @@ def export(
     if any(isinstance(leaf, str) and "[" in leaf for leaf in leaves):
         hint = "torch runs the module on them; dynamic={...} names the sizes that vary"
         raise ModelError("a PyTorch module is compiled with tensors as examples", [Problem("not types", hint=hint)])
+    _check_layouts(positional, by_name)
     varying = _varying(module, positional, by_name, dynamic or {})
     leaves = _enlarged(leaves, varying)
     positional, by_name = pytree.tree_unflatten(leaves, spec)
@@ -80,6 +81,23 @@ def export(
         hint = "torch.export cannot write this module down; see https://docs.pytorch.org/docs/stable/export.html"
         raise ModelError(f"{type(module).__name__} cannot be exported", [Problem(text, hint=hint)]) from error
     return Exported(program, _names(program, varying), answers)
+
+
+def _check_layouts(positional: tuple[Any, ...], by_name: dict[str, Any]) -> None:
+    """Raises ModelError for examples that are nested or sparse tensors."""
+    problems = []
+    for examples in (positional, by_name):
+        for path, leaf in pytree.tree_flatten_with_path(examples)[0]:
+            if not isinstance(leaf, torch.Tensor) or (leaf.layout is torch.strided and not leaf.is_nested):
+                continue
+            kind, hint = f"a tensor of layout {leaf.layout}", "use its to_dense()"
+            if leaf.is_nested:
+                kind, hint = "a nested tensor", "pad it: torch.nested.to_padded_tensor"
+            problems.append(
+                Problem(f"argument {pytree.keystr(path)} is {kind}; only dense tensors can be used", hint=hint)
+            )
+    if problems:
+        raise ModelError("the examples cannot be inputs", problems)
 
 
 def _dim(given: Any) -> Any:

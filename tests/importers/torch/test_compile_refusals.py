@@ -21,6 +21,17 @@ def compiled(function: Any) -> Any:
     return torch.compile(function, backend="burn")
 
 
+def test_examples_are_dense() -> None:
+    double = torch.nn.Identity()
+    rows = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
+    for example, text in (
+        (rows, "a nested tensor.*to_padded_tensor"),
+        (torch.eye(3).to_sparse_csr(), "sparse_csr.*to_dense"),
+    ):
+        with pytest.raises(burn.ModelError, match=rf"argument \[0\]\['x'\] is .*{text}"):
+            burn.compile(double, ({"x": example},))
+
+
 # ---- assertions ---------------------------------------------------------------------------------------------------------
 class Checked(torch.nn.Module):
     def __init__(self, check: Callable[[Any], Any]) -> None:
