@@ -37,7 +37,7 @@ from burn.train.events import Better, Observer, Summary
 from burn.train.metrics import Gauge, Metric, Tally
 from burn.train.metrics.base import LOSS, host
 from burn.train.objective import Objective, Outcome
-from burn.train.precision import FULL
+from burn.train.precision import FULL, checked
 from burn.train.rates import RateCurve, find_rate
 from burn.train.step import move_to, of_batches
 from burn.train.step import step as make_step
@@ -103,6 +103,7 @@ class Learner:
         self.folder = None if folder is None else Path(folder)
         self.keep, self.observers, self.progress = keep or Keep(), tuple(observers), progress
         self._name = name
+        precision = checked(precision)
         how = {"clip_norm": clip_norm, "clip_value": clip_value, "accumulate": accumulate, "precision": precision}
         usual = {"accumulate": 1, "precision": FULL}
         self.group, self.anomaly = accumulate_batches, {False: "", True: "nan"}.get(anomaly, str(anomaly))  # type: ignore[call-overload]

@@ -20,6 +20,7 @@ from burn.errors import TypeMismatch
 from burn.nn.graph import Graph
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
+from burn.options import PRECISIONS
 from burn.tensors import Tensor, constant, trees
 from burn.tensors.concatenation import where
 
@@ -53,12 +54,13 @@ class Rounded(Parameter):
 
 
 def checked(precision: str) -> str:
-    """The element type. Raises TypeMismatch for one that is none of `HALF_PRECISIONS`."""
-    if precision not in (FULL, *HALF_PRECISIONS):
+    """The element type of a name, short or long. Raises TypeMismatch for one that is none of `HALF_PRECISIONS`."""
+    found = PRECISIONS.get(precision, precision)
+    if found not in (FULL, *HALF_PRECISIONS):
         raise TypeMismatch(
             f"there is no training in {precision}", [f"precision is one of {', '.join((FULL, *HALF_PRECISIONS))}"]
         )
-    return precision
+    return found
 
 
 @contextmanager

@@ -67,11 +67,11 @@ class Step:
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.has_aux, self._norm, self._value, self._parts = has_aux, norm, value, parts
         self._precision, self.memory = checked(precision), memory
-        self.scale = LossScale() if precision == "float16" else None
+        self.scale = LossScale() if self._precision == "float16" else None
         self.signature = inspect.Signature(list(inspect.signature(loss).parameters.values())[1:])
         self.compiled: Jit | None = None
         self._compiled: dict[Split, Jit] = {}
-        changed = parts > 1 or norm or value or precision != FULL
+        changed = parts > 1 or norm or value or self._precision != FULL
         if isinstance(optimizer, LBFGS) and changed:
             raise TypeMismatch("LBFGS takes gradients as they are", ["without clipping, accumulate and precision"])
         if not isinstance(optimizer, Optimizer):
@@ -338,12 +338,12 @@ def step(
     - `loss`: loss(model, *batch) -> a float scalar; with `has_aux` a pair of it and any other result, which each step returns.
     - `clip_value`, `clip_norm`: bounds on the gradients' elements, and then on their norm.
     - `accumulate`: number of parts of a batch, processed in sequence with the memory of one. Loss and gradients equal those of
-    the
-      whole batch, also with ignored targets, if the loss consists of loss layers (`burn.nn`) and means over rows. A sum over rows
-      outside of a loss layer becomes a mean over parts. If the rows are not divisible, some parts have one row more; a batch
-      with fewer rows is processed row by row. The results of `has_aux` get a first axis of parts.
-    - `precision`: "bfloat16" or "float16": the model computes with parameters and batches rounded to this type. Parameters,
-      losses and the optimizer stay float32. float16 gradients are scaled, and a step that overflows changes no parameter.
+      the whole batch, also with ignored targets, if the loss consists of loss layers (`burn.nn`) and means over rows. A sum over
+      rows outside of a loss layer becomes a mean over parts. If the rows are not divisible, some parts have one row more; a
+      batch with fewer rows is processed row by row. The results of `has_aux` get a first axis of parts.
+    - `precision`: "bfloat16" or "float16" (or "bf16", "fp16"): the model computes with parameters and batches rounded to this
+      type. Parameters, losses and the optimizer stay float32. float16 gradients are scaled, and a step that overflows changes no
+      parameter.
     - `memory`: maximum bytes ("200 MB") of intermediate results, without parameters, the optimizer's state and the batch. Results
       that do not fit are recomputed in the backward pass. Counted for batches of the first batch's size.
     - `device`: moves the model's parameters and the optimizer's state to this device; the step runs on their device.

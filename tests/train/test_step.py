@@ -47,6 +47,18 @@ def _addresses(tensors: Iterable[Any]) -> list[int]:
     return [t.elements.ctypes.data for t in tensors]
 
 
+def test_short_names_of_precisions() -> None:
+    found = {}
+    for name in ("fp16", "float16", "bf16", "bfloat16", "fp32", "float32"):
+        burn.manual_seed(0)
+        model = nn.Linear(3, 2)
+        step = burn.train.step(model, lambda m, x: (m(x) ** 2).mean(), optim.SGD(model, lr=0.1), precision=name)
+        found[name] = (float(step(np.ones((2, 3), np.float32))), step.scale is None)
+    assert found["fp16"] == found["float16"] != found["bf16"] == found["bfloat16"] != found["fp32"] == found["float32"]
+    with pytest.raises(TypeMismatch, match="no training in tf32"):
+        burn.train.step(model, loss, optim.SGD(model, lr=0.1), precision="tf32")
+
+
 def test_one_program_learns_whatever_the_batch_size() -> None:
     burn.manual_seed(1)
     model = Net()
