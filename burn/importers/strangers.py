@@ -44,7 +44,7 @@ _MAGICS: tuple[tuple[int, bytes, Stranger], ...] = (
     (0, b"version https://git-lfs.github.com/spec/", Stranger("a git-lfs pointer, not the file", "git lfs pull brings it")),
     (0, b"\x93NUMPY", WEIGHTS),
     (0, b"NRUB", WEIGHTS),
-    (0, b"BURNPROG", Stranger("a compiled program", "its name must end in .burn")),
+    (0, b"BURNPROG", Stranger("a compiled program", "burn.load and burn run take it if its name ends in .burn")),
     (0, b"\x7fELF", Stranger("a program or library of Linux", "burn does not run it")),
     (0, b"MZ", Stranger("a program or library of Windows", "burn does not run it")),
     (0, b"\xcf\xfa\xed\xfe", Stranger("a program or library of macOS", "burn does not run it")),

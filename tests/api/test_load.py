@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import burn
 from burn import compiler, loading
 from burn.errors import BurnError, ModelError
+from burn.loading import read_program
 from tests.clocks import wait_for_tick
 
 
@@ -154,6 +155,9 @@ def test_machine_code_under_another_name_is_not_run(tmp_path: Path) -> None:
     executable.artefact.save(tmp_path / "model.onnx")
     with pytest.raises(ModelError, match=r"holds machine code(.|\n)*\.burn"):
         burn.load(tmp_path / "model.onnx")
+    executable.artefact.save(tmp_path / "m.burn")
+    with pytest.raises(ModelError, match=r"is a compiled program \(burn\.load and burn run take it"):
+        read_program(tmp_path / "m.burn")
     (tmp_path / "m.burn").write_bytes((tmp_path / "m.onnx").read_bytes())
     with pytest.raises(ModelError, match="not a compiled program"):
         burn.load(tmp_path / "m.burn")
