@@ -341,12 +341,14 @@ class Operands:
                 loaded = code.load(left, code.mul(code.add(start, k), step), vector(lanes, self.left))
                 code.store(conversions.convert(code, loaded, kernel.lhs.dtype, self.read_as), row, k)
 
-        whole: Int = 0
-        if step == 1:
-            whole = code.mul(code.udiv(length, self.lanes), self.lanes)
-            with code.for_(0, whole, self.lanes) as loop:
-                copy(loop.iv, self.lanes)
-        with code.for_(whole, length) as loop:
+        done: Int = 0
+        whole = self.lanes * DTYPES[kernel.dtype].size // DTYPES[self.read_as].size
+        for lanes in sorted({whole, self.lanes}, reverse=True) if step == 1 else ():
+            stop = code.mul(code.udiv(length, lanes), lanes)
+            with code.for_(done, stop, lanes) as loop:
+                copy(loop.iv, lanes)
+            done = stop
+        with code.for_(done, length) as loop:
             copy(loop.iv, 1)
         return rows
 
