@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -255,14 +256,18 @@ def _inputs(exported: ExportedProgram) -> dict[tuple[str, ...], Any]:
     args, _ = spec.children()
     signature = exported.module_call_graph[0].signature
     names = getattr(signature, "forward_arg_names", None) or ()
-    paths = []
-    for kind, *keys in paths_of(spec):  # ("0", "1", ...): the second by position; ("1", "scale", ...): by name
-        by_position = kind == "0" and int(keys[0]) < min(len(names), args.num_children)
-        paths.append((names[int(keys[0])], *keys[1:]) if by_position else tuple(keys))
     metas = {n.name: n.meta.get("val") for n in exported.graph.nodes if n.op == "placeholder"}
     specs = exported.graph_signature.input_specs
     values = [metas.get(getattr(s.arg, "name", "")) for s in specs if s.kind is InputKind.USER_INPUT]
-    return dict(zip(paths, values, strict=False))
+    found: dict[tuple[str, ...], Any] = {}
+    # ("0", "1", ...): the second by position; ("1", "scale", ...): by name
+    for (kind, *keys), value in zip(paths_of(spec), values, strict=False):
+        by_position = kind == "0" and int(keys[0]) < min(len(names), args.num_children)
+        name = names[int(keys[0])] if by_position else keys[0]
+        found[(name, *keys[1:])] = value
+        if by_position and (one := re.fullmatch(r"(.+)_(\d+)", name)):  # of *args, which a condition calls L['args'][0]
+            found.setdefault((one[1], one[2], *keys[1:]), value)
+    return found
 
 
 def _path(node: ast.expr) -> tuple[str, ...]:

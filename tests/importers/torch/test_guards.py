@@ -159,3 +159,23 @@ def test_containers_and_keywords_in_a_file(tmp_path: Path) -> None:
 def test_text_that_is_no_condition(text: str) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         read_guard(text, {("x",): torch.ones(2)})
+
+
+class Variadic(torch.nn.Module):
+    def forward(self, x: Any, *more: Any) -> Any:
+        return x[: more[1].shape[0] // 2] @ more[0][: x.shape[1]]
+
+
+def test_sizes_of_variadic_arguments(tmp_path: Path) -> None:
+    def given(rows: int, columns: int, length: int) -> tuple[Any, ...]:
+        return torch.randn(rows, columns), torch.randn(columns + 1, 3), torch.randn(length)
+
+    auto = torch.export.Dim.AUTO
+    shapes = {"x": {0: auto, 1: auto}, "more": ({0: auto}, {0: auto})}
+    exported = torch.export.export(Variadic(), given(6, 4, 8), dynamic_shapes=shapes)
+    assert "L['more'][1]" in " ".join(exported._guards_code)
+    torch.export.save(exported, tmp_path / "m.pt2")
+    run = burn.load(tmp_path / "m.pt2")
+    for sizes in ((6, 4, 8), (9, 7, 4)):
+        values = given(*sizes)
+        torch.testing.assert_close(run(*values), Variadic()(*values))
