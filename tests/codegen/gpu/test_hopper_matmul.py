@@ -57,6 +57,10 @@ FITTING = {
     "rows with a name": (Matmul(m=symbol("m") * 1024, n=768, after=("bias", "neg"), size_hints={"m": 8}), (3, 2)),
     "rows with a name, few": (Matmul(m=symbol("m") * 1024, n=768, after=("bias", "neg"), size_hints={"m": 4}), (3, 1)),
     "a weight's gradient": (Matmul(m=3072, n=768, k=symbol("m") * 1024, backward=True, size_hints={"m": 8}), (3, 1)),
+    "a weight's gradient of one round": (
+        Matmul(m=2048, n=1024, k=symbol("m") * 1024, backward=True, size_hints={"m": 4}),
+        (2, 1),
+    ),
     "odd sizes": (Matmul(m=4001, n=3080, k=776, transposed=True, dtype="float16"), (3, 1)),
 }
 """And how many groups multiply, and how many blocks of columns each."""
@@ -79,7 +83,7 @@ def test_which_matmuls_are_not_specialised(name: str) -> None:
     assert any("tl.dot(" in source.text for source in sources) and not warp_specialised(sources)
 
 
-QUICK = ("rows with a name", "a weight's gradient", "odd sizes")
+QUICK = ("rows with a name", "a weight's gradient", "a weight's gradient of one round", "odd sizes")
 """Compiled in every run: all numbers of groups that multiply a column block or two. The others are slow."""
 
 

@@ -193,7 +193,8 @@ def by_columns(kernel: ContractionKernel, processors: int) -> bool:
 @dataclass(frozen=True)
 class Shared:
     """A warp-specialised tile: groups of 64 rows, `across` times `block_columns` columns, the depth of a block and the pipeline
-    stages. Then the registers of a group's threads, and of all threads at entry. `speed`, `finish`: as in `Tile`."""
+    stages. Then the registers of a group's threads, and of all threads at entry. `speed`, `finish`: as in `Tile`. filled: the
+    least share of the processors that get a tile; a tile with such a share is for depths that are not split."""
 
     groups: int
     across: int
@@ -204,15 +205,19 @@ class Shared:
     entering: int
     speed: float = 1.0
     finish: float = 1.0
+    filled: float = 0.0
 
 
 SHARED = (
     Shared(2, 2, 128, 64, 4, 240, 168, 1.35, 0.6),
     Shared(3, 2, 128, 64, 3, 160, 128, 1.35, 0.6),
     Shared(3, 1, 128, 64, 5, 160, 128, 1.2, 0.6),
+    Shared(2, 1, 128, 64, 6, 240, 168, 1.1, 0.6, 0.75),
 )
 """Tiles for half precision. The registers are those of 65,536 that the producer warp leaves. Narrow tiles give more
-programs if wide ones would leave processors idle."""
+programs if wide ones would leave processors idle: the gradient of a weight of 2048 by 1024 elements over 4,096 rows took 34 us in
+the third and 26 in the last one. With fewer tiles than processors, matmuls without warp specialisation are faster: 1024 by 1024
+elements took 19 us, and 24 in the last tile and in one of 64 columns."""
 
 START = 4.0
 """Microseconds before such a kernel's first multiplication, and of its epilogue."""
@@ -248,12 +253,16 @@ def _may_be_specialised(depth: int, columns: int) -> bool:
 def _shared_times(m: int, n: int, k: int, times: int, processors: int) -> list[tuple[Shared, float]]:
     """Like `_times`, for warp-specialised tiles."""
 
-    def time(shape: Shared) -> float:
-        high, wide = shape.groups * 64, shape.across * shape.block_columns
-        rounds = ceil(-(-m // high) * -(-n // wide) * times / processors)
-        return START + rounds * high * wide * (2 * k / (RATES[16] * shape.speed) + FINISH * shape.finish)
+    def tiles(shape: Shared) -> int:
+        return -(-m // (shape.groups * 64)) * -(-n // (shape.across * shape.block_columns)) * times
 
-    return sorted(((shape, time(shape)) for shape in SHARED), key=lambda timed: timed[1])
+    def time(shape: Shared) -> float:
+        area = shape.groups * 64 * shape.across * shape.block_columns
+        rounds = ceil(tiles(shape) / processors)
+        return START + rounds * area * (2 * k / (RATES[16] * shape.speed) + FINISH * shape.finish)
+
+    shapes = [s for s in SHARED if not s.filled or (times == 1 and tiles(s) >= s.filled * processors)]
+    return sorted(((shape, time(shape)) for shape in shapes), key=lambda timed: timed[1])
 
 
 def _is_of_windows(kernel: ContractionKernel) -> bool:
