@@ -16,6 +16,7 @@ import pytest
 
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics.windows import window_block
 from burn.dialect import ops
 from burn.dialect.adjoint.contraction import conv as gradients
 from burn.dialect.dims import parse
@@ -329,3 +330,10 @@ def test_drawn(seed: int) -> None:
     check_forward(case)
     check_gradients(case)
     check_forward(drawn_transposed(seed))
+
+
+@pytest.mark.parametrize(("taps", "contiguous", "tile"), [(7, False, 16), (3, False, 8), (7, True, 8), (3, True, 4)])
+def test_results_of_a_thread(taps: int, contiguous: bool, tile: int) -> None:
+    """A thread whose loads have one element has twice as many results in a tile."""
+    block = window_block(1 << 24, 112, (taps, taps), 2, 132, contiguous)
+    assert (block.tile, block.elements) == (tile, 4 if contiguous else 1)

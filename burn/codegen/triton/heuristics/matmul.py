@@ -215,7 +215,7 @@ SHARED = (
     Shared(2, 1, 128, 64, 6, 240, 168, 1.1, 0.6, 0.75),
 )
 """Tiles for half precision. The registers are those of 65,536 that the producer warp leaves. Narrow tiles give more
-programs if wide ones would leave processors idle: the gradient of a weight of 2048 by 1024 elements over 4,096 rows took 34 us in
+programs if wide ones would leave processors idle. The gradient of a weight of 2048 by 1024 elements over 4,096 rows took 34 us in
 the third and 26 in the last one. With fewer tiles than processors, matmuls without warp specialisation are faster: 1024 by 1024
 elements took 19 us, and 24 in the last tile and in one of 64 columns."""
 

@@ -22,7 +22,8 @@ PREFERENCES = Preferences(
     column_reduction_width=8192,
     column_reduction_blocks=256,
     column_reduction_rows=4,
-    column_sums=6,  # on sm_90 the gradient of a norm takes 128 registers with 2 and 206 with 6; with 12 they spill
+    column_sums=6,  # on sm_90 the gradient of a norm takes 128 registers with 2 and 206 with 6; with 12 they spill.
+    # Steps of four layers of BERT took 3.55 ms with 6, 3.60 with 2, 3.76 with 0; those of GPT with dropout 3.79, 3.76, 3.80
     recomputed_columns=2048,
     repeat_small=True,
     repeat_reads=True,
