@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 from burn.dialect.contraction import Conv, DotGeneral
@@ -29,7 +29,7 @@ from burn.kernels.preferences import Preferences
 from burn.passes.fusion.cluster import Cluster, Order, leads_to, size_of
 from burn.passes.fusion.columns import reduce_columns
 from burn.passes.fusion.joins import JOINS, TILED, axes_of, reads_rows
-from burn.passes.fusion.reads import affine, contiguous
+from burn.passes.fusion.reads import affine, contiguous, crosses
 
 FREE = Trait.GENERATED | Trait.VIEW
 """Ops whose elements are computed wherever they are read."""
@@ -216,11 +216,35 @@ class Choice:
         if not self.preferences.sliding_windows or not all(isinstance(m, Pad) for m in other.members):
             return False
         # A view that is in memory would be a kernel between this loop and its reader.
-        inline = all(
-            affine(v, self.is_materialised) for v in op.operation.operands if self.cluster_of(self.source(v)) is other
-        )
+        inline = all(affine(v, self.is_materialised) for v in op.operation.operands if self._shows(v, other))
         able = slides(op, self.preferences) or (self.preferences.padded_windows and _multiplies_windows(op))
-        return able and inline and self.serves(other, op, views=True)
+        crossed = self._crosses(op) and any(self._turns(v) for v in op.operation.operands if self._shows(v, other))
+        return able and not crossed and inline and self.serves(other, op, views=True)
+
+    def _shows(self, value: ir.Value, other: Cluster) -> bool:
+        """True if a value is a view of a result of the group."""
+        return self.cluster_of(self.source(value)) is other
+
+    def _turns(self, value: ir.Value) -> bool:
+        """True if a transpose that changes the contiguous axis is among the views between a value and its source."""
+        source = self.source(value)
+        while value != source and (op := op_of(value)) is not None:
+            if isinstance(op, Transpose) and not self._keeps_columns(op):
+                return True
+            value = op.x
+        return False
+
+    def _crosses(self, op: Op) -> bool:
+        """True if channels are contiguous in one operand of a weight's gradient alone. Its kernel would load an element of each
+        line of the other one at a time."""
+        return isinstance(op, DotGeneral) and slides(op, self.preferences) and crosses(op, self.is_materialised)
+
+    def _is_crossed(self, op: Op, cluster: Cluster) -> bool:
+        """True for a transpose that a group reads from memory, so that both operands of a weight's gradient are contiguous along
+        one axis."""
+        if not isinstance(op, Transpose) or not self.preferences.sliding_windows or self._keeps_columns(op):
+            return False
+        return any(self._crosses(m) for m in cluster.members)
 
     def lowers_elementwise(self, op: Op) -> bool:
         """True if a concat is lowered elementwise, fused with its readers."""
@@ -382,6 +406,8 @@ class Choice:
         op = op_of(value)
         if op is None or not self.local(op) or not has_rule(op) or not op.has(FREE):
             return False
+        if self._is_crossed(op, cluster):
+            return False
         if user.has(Trait.CONTRACTION):
             if not op.has(Trait.VIEW) or not affine(value, self.is_materialised):
                 return False
@@ -472,10 +498,21 @@ class Choice:
         if operation in self.cluster:
             return not self.inlines(self.cluster[operation], op, value)
         if op.has(FREE):  # a view of a view: inline it if that is only ever computed inline
-            return isinstance(op, Reshape) and any(
-                self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
-            )
+            result = op.operation.results[0]
+            if isinstance(op, Reshape) and any(self._reads_memory(u.owner, result) for u in result.uses):
+                return True
+            viewed = op_of(value)
+            return viewed is not None and any(self._is_crossed(viewed, reader) for reader in self._readers(result))
         return True
+
+    def _readers(self, value: ir.Value) -> Iterator[Cluster]:
+        """The groups that read a value, and views of it that are in no group."""
+        for use in value.uses:
+            operation = use.owner.operation
+            if operation in self.cluster:
+                yield self.cluster[operation]
+            elif operation in self.position and operation.opview.has(FREE):
+                yield from self._readers(operation.results[0])
 
 
 def slides(op: Op, preferences: Preferences) -> bool:

@@ -10,9 +10,10 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.packed import PackedConv
 from burn.dialect.query import op_of
+from burn.dialect.shape import Pad
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
-from burn.kernels.body import Load
+from burn.kernels.body import Load, walk
 from burn.kernels.builders.builder import loop_index, loops
 from burn.kernels.lower import Lowering
 
@@ -57,6 +58,26 @@ def contiguous(user: Op, value: ir.Value, is_materialised: Callable[[Op], bool],
     load = _load_of(value, is_materialised)
     assert load is not None
     return _step(load, value, columns[-1]) == 1
+
+
+def crosses(user: DotGeneral, is_materialised: Callable[[Op], bool]) -> bool:
+    """True if the batch axis is contiguous in one operand of a dot product alone, in memory behind views and pads."""
+    if not user.lhs_batch:
+        return False
+    operands = ((user.lhs, user.lhs_batch[-1]), (user.rhs, user.rhs_batch[-1]))
+    steps = [_steps(value, axis, is_materialised) for value, axis in operands]
+    return all(steps) and len({found == {1} for found in steps}) == 2
+
+
+def _steps(value: ir.Value, axis: int, is_materialised: Callable[[Op], bool]) -> set[Dim | None]:
+    """`_step` of each tensor that is read behind views and pads."""
+
+    def inside(v: ir.Value) -> bool:
+        op = op_of(v)
+        return op is not None and (isinstance(op, Pad) or op.has(Trait.VIEW)) and not is_materialised(op)
+
+    scalar = Lowering(inside).at(value, loop_index(loops(type_of(value).shape)))
+    return {_step(node, value, axis) for node in walk(scalar) if isinstance(node, Load)}
 
 
 def _step(load: Load, value: ir.Value, axis: int) -> Dim | None:

@@ -337,3 +337,39 @@ def test_results_of_a_thread(taps: int, contiguous: bool, tile: int) -> None:
     """A thread whose loads have one element has twice as many results in a tile."""
     block = window_block(1 << 24, 112, (taps, taps), 2, 132, contiguous)
     assert (block.tile, block.elements) == (tile, 4 if contiguous else 1)
+
+
+@pytest.mark.parametrize("image_last", [False, True])
+@pytest.mark.parametrize("gradient_last", [False, True])
+def test_layouts_of_a_weight_gradient(image_last: bool, gradient_last: bool) -> None:
+    """The image and the gradient of the result are each stored channels-first or channels-last."""
+    batch, channels, size = 2, 19, (7, 5)
+    shapes = [stored((batch, channels, *size), last) for last in (image_last, gradient_last)]
+    made = Program.create([(name, TensorType("float32", shape)) for name, shape in zip("xg", shapes, strict=True)])
+    with made.building("node"):
+        x, g = (
+            v if last else ops.transpose(v, permutation=to_last(4))
+            for v, last in zip(made.inputs, (image_last, gradient_last), strict=True)
+        )
+        if not image_last:  # padded as it is stored
+            x = made.inputs[0]
+        edges = (0, 1, 1, 0) if image_last else (0, 0, 1, 1)
+        x = ops.pad(x, ops.full(value=0.0, dtype="float32", shape=()), low=edges, high=edges)
+        x = x if image_last else ops.transpose(x, permutation=to_last(4))
+        for axis in (1, 3):
+            x = ops.windows(x, axis=axis, window=(3,), strides=(1,), dilations=(1,))
+        axes = {"lhs_batch": (5,), "rhs_batch": (3,), "lhs_contract": (0, 1, 3), "rhs_contract": (0, 1, 2)}
+        result = ops.dot_general(x, g, **axes)
+    made.finish([("weight", result)])
+    arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
+    images = [
+        a if not last else a.transpose(to_first(4)) for a, last in zip(arrays, (image_last, gradient_last), strict=True)
+    ]
+    image, gradient = (a.astype(np.float64) for a in images)
+    image = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    want = [
+        [np.einsum("nchw,nchw->c", image[:, :, i : i + 7, j : j + 5], gradient) for j in range(3)] for i in range(3)
+    ]
+    pipeline.run(pipeline.parse("fuse"), made, Environment(GPU()))
+    (got,) = interpreted(made, arrays, simulated.Simulator().launch, GPU().preferences)
+    np.testing.assert_allclose(got, np.moveaxis(np.asarray(want), 2, 0), rtol=1e-4, atol=1e-4)
