@@ -47,7 +47,7 @@ def test_loop(shape: tuple[int, int, int], axis: int, lane: int) -> None:
         (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
         (call,) = kernels(group, preferences_of(TARGETS["avx2"]))
     assert isinstance(call.kernel, LoopKernel)
-    chosen = choose_lane(call.kernel)
+    chosen = choose_lane(call.kernel, TARGETS["avx2"])
     assert chosen is not None and chosen.extent == lane
     inner = {v for stage in call.kernel.stages for v in stage.loops}
     assert (chosen in inner) == (axis == 2)
@@ -88,7 +88,7 @@ def test_axes_of_one_element_hide_no_loop(units: tuple[int, ...]) -> None:
         (call,) = kernels(group, preferences_of(TARGETS["avx2"]))
     kernel = collapse(call.kernel)
     assert isinstance(kernel, LoopKernel)
-    chosen = choose_lane(kernel)
+    chosen = choose_lane(kernel, TARGETS["avx2"])
     assert chosen is not None and chosen.extent == 40
     assert [v.extent for v in kernel.parallel] == [4, 70, 40]
 

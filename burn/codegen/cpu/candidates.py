@@ -284,4 +284,4 @@ def cuts(kernel: LoopKernel, default: loops.Schedule, target: Target) -> list[lo
 
 def without_transposes(kernel: LoopKernel, target: Target) -> loops.Schedule:
     """The schedule without an in-register transpose, for a kernel whose default has one."""
-    return loops.Schedule.along(kernel, choose_lane(kernel), target, transposes=False)
+    return loops.Schedule.along(kernel, choose_lane(kernel, target), target, transposes=False)

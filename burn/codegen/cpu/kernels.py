@@ -233,7 +233,7 @@ class KernelPrinter:
             schedule = loops.Schedule.of(kernel, self.target)
         if self.target.compact:
             return self._looped(kernel, schedule)
-        longer = as_read(lengthen(kernel, lanes_for(kernel, self.target, choose_lane(kernel))))
+        longer = as_read(lengthen(kernel, lanes_for(kernel, self.target, choose_lane(kernel, self.target))))
         if not schedule.across:
             schedule = loops.Schedule.of(longer, self.target)
             return self._looped(longer, choice.pick(schedule, lambda: candidates.cuts(longer, schedule, self.target)))

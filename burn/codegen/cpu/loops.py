@@ -62,7 +62,7 @@ class Schedule:
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
         # vectors need a second body for the remainder
-        return Schedule.along(kernel, None if target.compact else choose_lane(kernel), target)
+        return Schedule.along(kernel, None if target.compact else choose_lane(kernel, target), target)
 
     @staticmethod
     def along(kernel: LoopKernel, lane: LoopVar | None, target: Target, transposes: bool = True) -> Schedule:

@@ -24,9 +24,9 @@ from burn.kernels.body import (
 )
 
 
-def choose_lane(kernel: LoopKernel) -> LoopVar | None:
+def choose_lane(kernel: LoopKernel, target: Target) -> LoopVar | None:
     """The loop whose neighbouring iterations most often access neighbouring elements."""
-    scores = [(_score(kernel, v), v) for v in possible_lanes(kernel)]
+    scores = [(_score(kernel, v, lanes_for(kernel, target, v)), v) for v in possible_lanes(kernel)]
     best = max(scores, key=lambda pair: pair[0], default=None)
     return best[1] if best is not None and best[0] > 0 else None
 
@@ -45,9 +45,9 @@ def possible_lanes(kernel: LoopKernel) -> list[LoopVar]:
     return [v for v in candidates if v.extent != 1]
 
 
-def _score(kernel: LoopKernel, loop: LoopVar) -> float:
+def _score(kernel: LoopKernel, loop: LoopVar, lanes: int) -> float:
     """The gain from contiguous accesses less the cost of others, per iteration of the parallel loops. A reduction's body is
-    evaluated for each of its elements, and its result is written once."""
+    evaluated for each of its elements, and its result is written once. lanes: those of a vector along the loop."""
     score = 0.0
     for stage in kernel.stages:
         times = min(estimate(product([v.extent for v in stage.loops])), MOST_TIMES)
@@ -60,7 +60,7 @@ def _score(kernel: LoopKernel, loop: LoopVar) -> float:
             if isinstance(dim, int) or loop not in loop_atoms(dim):
                 continue
             step = None if any(isinstance(a, Fetched) for a in loop_atoms(dim)) else coefficient(dim, loop)
-            if step is None and _is_span(dim, loop):
+            if step is None and _is_span(dim, loop, lanes):
                 continue
             score += weight if step == 1 else -0.5 * weight if step is None else -0.25 * weight
     return score
@@ -70,15 +70,11 @@ MOST_TIMES = 1 << 20
 """Symbolic sizes may be anything: more iterations do not count."""
 
 
-TYPICAL_LANES = 16
-"""Lanes for which `choose_lane` looks for spans."""
-
-
-def _is_span(dim: Dim, loop: LoopVar) -> bool:
+def _is_span(dim: Dim, loop: LoopVar, lanes: int) -> bool:
     """True if a load's lanes are shuffled from a span, which is about as fast as a load of a scalar."""
     divisors = {d for d in _divisors(dim, loop) if d > 1}
-    used = {TYPICAL_LANES - TYPICAL_LANES % d if d < TYPICAL_LANES else TYPICAL_LANES for d in divisors}
-    return any(span_of(dim, loop, n, n, TYPICAL_LANES) is not None for n in used)
+    used = {lanes - lanes % d if d < lanes else lanes for d in divisors}
+    return any(span_of(dim, loop, n, n, lanes) is not None for n in used)
 
 
 def lanes_for(kernel: LoopKernel, target: Target, lane: LoopVar | None = None) -> int:
