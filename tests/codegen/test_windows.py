@@ -162,3 +162,18 @@ def test_an_address_of_a_row_is_enough() -> None:
     """The distances of neighbouring pixels and weights remain numbers in the code of a kernel."""
     schedule, kernel = scheduled(144, 3, 1, 28, "avx512")
     assert schedule.adjacent is not None and schedule.adjacent.strides(kernel) == {0, 144}
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2"])
+@pytest.mark.parametrize(("kernel", "stride", "columns"), [(3, 1, 1), (5, 2, 2)])
+def test_images_that_caches_do_not_hold_are_prefetched(kernel: int, stride: int, columns: int, target: str) -> None:
+    """The windows' results, and the columns of the last rows that the next windows read first, which are as many."""
+    small, _ = scheduled(144, kernel, stride, 16, target)
+    assert small.adjacent is not None and not small.adjacent.fetches
+    schedule, large = scheduled(144, kernel, stride, 128, target)
+    assert schedule.adjacent is not None and schedule.adjacent.fetches
+    windows, rows = schedule.adjacent.accumulators, columns
+    prefetches = loops.emit(large, schedule, TARGETS[target], []).count("llvm.intr.prefetch")
+    assert prefetches in [
+        n * windows * (1 + rows * columns) for n in (1, 2, 4)
+    ]  # with and without guards, whole and masked

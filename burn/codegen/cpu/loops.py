@@ -23,6 +23,7 @@ from burn.codegen.cpu.shuffles import interleaved, transposed
 from burn.codegen.cpu.spans import mask_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.uniform import uniform
+from burn.codegen.cpu.window_prefetch import fetch
 from burn.codegen.cpu.window_sums import Sums, all_inside
 from burn.codegen.cpu.windows import AdjacentWindows, Pair
 from burn.codegen.host.emit import Int, Value, vector
@@ -311,6 +312,8 @@ class _Printer:
         def together(inside: bool = False) -> None:
             stage, *others = kernel.stages
             initial = [identities(code, r, self.lanes)[0] for r in stage.reductions]
+            if several.fetches:
+                fetch(several, kernel, loop, first, emitter, row)
             for number, values in enumerate(Sums(several, loop, stage, first, emitter, inside, row).values(initial)):
                 below, along = divmod(number, several.count)
                 index = code.add(first, along)

@@ -16,6 +16,7 @@ from operator import mul
 
 from burn.codegen.cpu.heuristics.windows import (
     BLOCK,
+    fetches_windows,
     is_window,
     pairs_rows,
     unrolled_loops,
@@ -59,6 +60,7 @@ class AdjacentWindows:
     - `inner`: windows away from the border have code without guards
     - `chains`: accumulators that keep the multiply-add units busy
     - `pair`: two iterations of another parallel loop are also computed together
+    - `fetches`: results, and elements of the next windows, are prefetched
     """
 
     loop: str
@@ -72,6 +74,7 @@ class AdjacentWindows:
     inner: bool
     chains: int
     pair: Pair | None = None
+    fetches: bool = False
 
     @staticmethod
     def of(kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target, step: int = 0) -> AdjacentWindows | None:
@@ -131,6 +134,7 @@ class AdjacentWindows:
             _has_corners(first, (loop, *first.loops)) and _some_inside(first, loop, count),
             target.costs.chains,
             pair,
+            not block and fetches_windows(kernel, target),
         )
 
     def strides(self, kernel: LoopKernel) -> set[int]:

@@ -7,9 +7,9 @@ from math import prod
 
 from burn.codegen.cpu.heuristics.cache_blocking import FIRST_LEVEL
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, product
+from burn.dialect.dims import Dim, estimate, product
 from burn.dialect.types import DTYPES
-from burn.kernels.body import ContractionKernel
+from burn.kernels.body import ContractionKernel, LoopKernel
 
 WINDOW = 64
 """The most elements of a window's loops that are unrolled."""
@@ -132,6 +132,15 @@ def windows_in_pair(extent: Dim, taps: int, target: Target) -> int:
     element."""
     most = max(2, min(8, (target.vector_registers - 1) // 2 - taps))
     return _fewest(extent, max(2, most // 2), most) if isinstance(extent, int) else min(most, PICTURES)
+
+
+def fetches_windows(kernel: LoopKernel, target: Target) -> bool:
+    """True if results, and elements of the next windows, are prefetched: a thread does not keep the images in the second-level
+    cache. For images that it keeps, prefetches are instructions without a gain."""
+    if target.small or target.is_size_bound:
+        return False
+    widest = max(DTYPES[buffer.dtype].size for buffer in kernel.buffers)
+    return estimate(product([v.extent for v in kernel.parallel])) * widest > target.costs.held
 
 
 LEAST_VECTORS = 4
