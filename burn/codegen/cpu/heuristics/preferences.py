@@ -16,7 +16,7 @@ SPLIT_TAPS = SplitTaps(part=0.3, multiplications=1 << 20)
 STORED = 16
 """Multiplications of a vector that take as long as loading the first operands of a sum and storing its result."""
 
-ADDED = 4
+ADDED = 5
 """The same for adding a term to a result under a condition, as the sum of dilated phases does."""
 
 ZEROS = 0.25
