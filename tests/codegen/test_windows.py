@@ -34,6 +34,8 @@ WINDOWS: list[tuple[int, Pair, Pair, Pair, Pair, Pair]] = [
     (7, (3, 4), (2, 2), (1, 2), (0, 3), (1, 2)),  # a step of two in windows and between them
     (1, (1, 9), (1, 1), (1, 1), (0, 4), (0, 4)),
     (80, (7, 5), (3, 2), (1, 1), (3, 2), (3, 2)),  # two rows have four of seven in common; channels in two parts
+    (512, (3, 3), (1, 1), (1, 1), (1, 1), (1, 1)),  # on AVX2, two vectors of lanes
+    (256, (5, 4), (2, 1), (1, 2), (2, 3), (1, 3)),
 ]
 SIZES: list[Pair] = [(9, 10), (10, 31), (15, 9), (23, 7), (14, 14)]
 
@@ -177,3 +179,12 @@ def test_images_that_caches_do_not_hold_are_prefetched(kernel: int, stride: int,
     assert prefetches in [
         n * windows * (1 + rows * columns) for n in (1, 2, 4)
     ]  # with and without guards, whole and masked
+
+
+@pytest.mark.parametrize(
+    ("channels", "target", "lanes"), [(512, "avx2", 16), (528, "avx2", 8), (64, "avx2", 8), (512, "avx512", 16)]
+)
+def test_lanes_are_a_cache_line_if_rows_of_elements_share_cache_sets(channels: int, target: str, lanes: int) -> None:
+    schedule, _ = scheduled(channels, 3, 1, 28, target)
+    assert schedule.lanes == lanes and schedule.even
+    assert schedule.adjacent is not None and schedule.adjacent.count >= 4

@@ -82,9 +82,12 @@ class Schedule:
             if lane not in kernel.parallel:
                 return Schedule(lane.name, lanes, chunk, even, cuts)
             step = used_lanes(kernel, lane, lanes)
+            adjacent = AdjacentWindows.of(kernel, lane, lanes, target, step)
+            if step == lanes and adjacent is not None and adjacent.reads_lines(kernel, lane, target):
+                step = lanes = 2 * lanes
+                adjacent = AdjacentWindows.of(kernel, lane, lanes, target, step, 2)
             left = lane.extent % step if isinstance(lane.extent, int) else 0
             even, chunk = isinstance(lane.extent, int) and not left, chunk - chunk % step if chunk else chunk
-            adjacent = AdjacentWindows.of(kernel, lane, lanes, target, step)
             row = False
             if adjacent is not None and adjacent.block:
                 chunk = step  # few results with long sums: threads share them

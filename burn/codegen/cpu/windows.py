@@ -19,6 +19,7 @@ from burn.codegen.cpu.heuristics.windows import (
     fetches_windows,
     is_window,
     pairs_rows,
+    reads_lines,
     unrolled_loops,
     windows_in_pair,
     windows_together,
@@ -77,8 +78,10 @@ class AdjacentWindows:
     fetches: bool = False
 
     @staticmethod
-    def of(kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target, step: int = 0) -> AdjacentWindows | None:
-        """step: vectors start at its multiples."""
+    def of(
+        kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target, step: int = 0, vectors: int = 1
+    ) -> AdjacentWindows | None:
+        """step: vectors start at its multiples. vectors: those of `lanes`."""
         first, *later = kernel.stages
         if lanes == 1 or kernel.column_reductions or kernel.parallel[-1:] != (lane,) or not later:
             return None
@@ -114,7 +117,7 @@ class AdjacentWindows:
         pair = None if block else Pair.of(kernel, lane, loop, unrolled, target)
         masked = _is_masked(first, loop)
         if pair is None:
-            count = windows_together(loop.extent, window, masked and alike, target)
+            count = windows_together(loop.extent, window, masked and alike, vectors, target)
         else:
             inner = zip(extents[-unrolled:], sliding[-unrolled:], strict=True)
             taps = prod(n for n, slides in inner if slides and isinstance(n, int))
@@ -159,6 +162,17 @@ class AdjacentWindows:
         if self.pair is not None:
             outer[[v.name for v in stage.loops].index(self.pair.row)] += self.pair.shift
         return weights + prod(outer) * len(self._reached(len(moving), inner))
+
+    def reads_lines(self, kernel: LoopKernel, lane: LoopVar, target: Target) -> bool:
+        """True if two vectors of lanes are computed together (`heuristics.windows.reads_lines`). Rows in pairs leave no registers
+        for them."""
+        loop = next(v for v in kernel.parallel if v.name == self.loop)
+        loads = [load for load in map(load_of, split_nodes(kernel.stages[0], loop)[1]) if load is not None]
+        if self.block or self.pair is not None or any(coefficient(load.offset, lane) != 1 for load in loads):
+            return False
+        steps = {(coefficient(load.offset, loop), DTYPES[load.dtype].size) for load in loads}
+        elements = self.elements(kernel) + self.accumulators
+        return all(isinstance(step, int) and reads_lines(step * size, elements, target) for step, size in steps)
 
     def shared(self, kernel: LoopKernel) -> float:
         """The elements that the windows of a row load in one iteration of the loops that are not unrolled, for each of their

@@ -89,11 +89,15 @@ PICTURES = 7
 """A divisor of the height and width of most networks' images, from 224 down to 7."""
 
 
-def windows_together(extent: Dim, window: int, waits: bool, target: Target) -> int:
+OPERANDS = 4
+"""Vector registers for the operands of windows: weights and elements."""
+
+
+def windows_together(extent: Dim, window: int, waits: bool, vectors: int, target: Target) -> int:
     """The number of neighbouring windows computed together: as many as leave registers for their operands, and among
     these numbers the fastest one. waits: few of them wait for their own sums, as
-    elements are broadcast, and windows past the end are computed."""
-    most = 8 if target.vector_registers >= 16 else 4
+    elements are broadcast, and windows past the end are computed. vectors: those of a window's lanes."""
+    most = min(8 if target.vector_registers >= 16 else 4, (target.vector_registers - OPERANDS) // vectors)
     least = most // 2
     if target.small or window == 1:
         return 1
@@ -141,6 +145,26 @@ def fetches_windows(kernel: LoopKernel, target: Target) -> bool:
         return False
     widest = max(DTYPES[buffer.dtype].size for buffer in kernel.buffers)
     return estimate(product([v.extent for v in kernel.parallel])) * widest > target.costs.held
+
+
+LINE, WAY, WAYS = 64, 4096, 8
+"""Bytes of a cache line, bytes of a way of the first-level cache, and its ways."""
+
+OVERFLOW = 1.25
+"""The lines of windows, for each that fits in their sets of the first-level cache, from which two vectors are computed together.
+With 1.03, a row of 9 taps over 256 channels, that took 1.26 times as long."""
+
+
+def reads_lines(stride: int, elements: int, target: Target) -> bool:
+    """True if lanes of windows are two vectors, which are a cache line on AVX2. stride: the bytes from an element of windows to
+    the next one. elements: those of windows computed together, with weights and results.
+
+    If the stride is a large power of two, as with 256 or 512 channels, elements share few sets of the first-level cache. Their
+    lines are evicted before the second vector is read. Other multiples of 128 channels (384, 640, 768) gain nothing on Zen 3."""
+    if target.small or target.vector_bytes >= LINE or stride <= 0 or stride & (stride - 1):
+        return False
+    sets = WAY // max(LINE, min(stride, WAY))
+    return elements > OVERFLOW * WAYS * sets
 
 
 LEAST_VECTORS = 4
