@@ -67,8 +67,8 @@ def _fetch_elements(
 
 
 def _new(offset: Dim, loops: tuple[LoopVar, ...], window: LoopVar) -> int:
-    """The elements along a loop of the window that the next iteration of one of `loops` reads, and this one does not: at its end.
-    1 if no loop moves the window by whole elements."""
+    """The number of elements that the next iteration of one of `loops` is the first to read. They are the last ones along a loop
+    of the window. It is 1 if no loop moves the window by whole elements."""
     taps, step = window.extent, coefficient(offset, window)
     for loop in reversed(loops):
         by = coefficient(offset, loop)
