@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from itertools import product as combinations
 
 from burn.codegen.triton.banded import HALF, Banded, taps_of
+from burn.codegen.triton.banded_memory import Memory
 from burn.codegen.triton.code import Axis, Code, Guard
 from burn.codegen.triton.functions import triton_type
 from burn.codegen.triton.heuristics.banded import (
@@ -41,6 +42,9 @@ BLOCK = frozenset("xpc")
 
 VECTOR = 8
 """Adjacent channels of a thread: 16 bytes."""
+
+ROW = 8
+"""Positions of a row of `stmatrix`: 16 bytes."""
 
 INSTRUCTION = 8
 """Columns of a matrix instruction."""
@@ -153,14 +157,14 @@ class _Printer:
 
     def _layouts(self) -> None:
         """Layouts of loaded steps and of stored ones, [tile, position or result, channel], and those of matrices, [channel, row,
-        column], with whole channels in each warp. A thread has adjacent channels, 16 bytes."""
+        column], with whole channels in each warp. A thread has adjacent channels, 16 bytes. Four threads have a position, in one
+        tile or several, and eight have the positions of a row of `stmatrix`."""
         block = self.block
         threads = block.channels // VECTOR
-        for name, length in (("LOADED", DEPTH), ("STORED", self.geometry.results)):
-            along = min(length, 32 // threads)
-            down = 32 // threads // along
+        for name in ("LOADED", "STORED"):
+            down = 32 // threads // ROW
             tiles = min(block.warps, TILES // down)
-            shape = f"[{down}, {along}, {threads}], [{tiles}, {block.warps // tiles}, 1], [2, 1, 0]"
+            shape = f"[{down}, {ROW}, {threads}], [{tiles}, {block.warps // tiles}, 1], [2, 0, 1]"
             self.code.line(f"{name}: tl.constexpr = tl.BlockedLayout([1, 1, {VECTOR}], {shape})")
         self.code.line(
             f"SUMS: tl.constexpr = tl.NVMMADistributedLayout([2, 0], [{block.warps}, 1, 1], [1, {TILES}, {INSTRUCTION}])"
@@ -201,30 +205,48 @@ class _Printer:
         used = {(step[1], matrix) for step in self.steps for _, matrix in self._users(step)}
         bands = {key: band for key, band in self._bands().items() if key in used}
         loaded = {step: self._block_of(loading, image) for step, image in list(self.steps.items())[:AHEAD]}
-        matrices = {key: self._laid(band, "2, 0, 1", "RIGHT") for key, band in bands.items()}
+        memory = self._memory()
+        matrices = dict(zip(bands, memory.matrices(list(bands.values())), strict=True))
+        memory.steps()
         totals = [
             code.let(f"tl.full([{block.channels}, {TILES}, {self.geometry.results}], 0.0, tl.float32, SUMS)", "total")
             for _ in range(block.walked)
         ]
         ends = {n: step for step in self.steps for n, _ in self._users(step)}
+        waiting: list[tuple[int, str]] = []
+
+        def store() -> None:
+            while waiting:
+                n, buffer = waiting.pop()
+                self._store(storing, n, memory.kept(buffer))
+
+        def keep(n: int) -> None:
+            store()
+            waiting.append((n, memory.keep(totals[n])))
+
         for n in range(block.walked):
             if n not in ends:  # no position under its windows exists
-                self._store(storing, n, totals[n])
+                keep(n)
         steps = list(self.steps.items())
         for number, (step, _) in enumerate(steps):
             if number + AHEAD < len(steps):
                 following, image = steps[number + AHEAD]
                 loaded[following] = self._block_of(loading, image)
-            left = self._laid(loaded.pop(step), "2, 0, 1", "LEFT")
+            left = memory.left(loaded.pop(step))
+            store()
             for n, matrix in self._users(step):
                 right = matrices[step[1], matrix]
                 code.line(f"{totals[n]} = mma_v2({left}, {right}, {totals[n]})")
             for n, _ in self._users(step):
                 if ends[n] == step:
-                    self._store(storing, n, totals[n])
+                    keep(n)
+        store()
 
-    def _laid(self, value: str, axes: str, layout: str) -> str:
-        return self.code.let(f"tl.convert_layout(tl.permute({value}, ({axes})), {layout})", "m")
+    def _memory(self) -> Memory:
+        """The buffers. Results that the epilogue reads in half precision are rounded before they are stored there."""
+        kinds = {n.dtype for w in self.kernel.stages[1].writes for n in walk(w.value) if isinstance(n, Reduced)}
+        sums = next(iter(kinds & HALF), "float32")
+        return Memory(self.code, self.image.dtype, sums, self.block.channels, self.geometry.results)
 
     def _block_of(self, printer: InstancePrinter, image: Scalar) -> str:
         """A step of an image. Positions that no window reads are zeros, since bands multiply them by zeros."""
@@ -282,16 +304,12 @@ class _Printer:
             return along
         return Expr.of(self.across) * self.geometry.results + Expr.of(self.result)
 
-    def _store(self, printer: InstancePrinter, step: int, total: str) -> None:
+    def _store(self, printer: InstancePrinter, step: int, sums: str) -> None:
         """The epilogue of a step of results."""
         code, geometry = self.code, self.geometry
         stage, moving = self.kernel.stages[1], (geometry.walked, geometry.band)
         values: dict[Atom, Dim] = {self.loops[s.moving]: self._index(s, step) for s in moving}
-        kinds = {node.dtype for w in stage.writes for node in walk(w.value) if isinstance(node, Reduced)}
-        half = next(iter(kinds & HALF), None)
-        if half is not None:
-            total = f"{total}.to({triton_type(half)})"
-        printer.reduced[self.reduction.name] = (self._laid(total, "1, 2, 0", "STORED"), BLOCK)
+        printer.reduced[self.reduction.name] = (sums, BLOCK)
         walked = geometry.walked.moving
         size = self.block.walked * (geometry.results if geometry.is_flat else 1)
         with ExitStack() as stack:

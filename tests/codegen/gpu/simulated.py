@@ -207,6 +207,25 @@ class _DeviceLibrary:
         return apply
 
 
+class _Buffer:
+    """Shared memory that a program allocates, or the same with its axes permuted."""
+
+    def __init__(self, content: list[Any], order: tuple[Any, ...] = ()) -> None:
+        self._content, self._order = content, order
+
+    def permute(self, order: tuple[Any, ...]) -> _Buffer:
+        assert not self._order
+        return _Buffer(self._content, order)
+
+    def store(self, value: Any) -> None:
+        inverse = sorted(range(len(self._order)), key=lambda axis: int(self._order[axis]))
+        self._content[:] = [value.permute(*inverse) if inverse else value]
+
+    def load(self, layout: Any) -> Any:
+        (value,) = self._content
+        return value.permute(*self._order) if self._order else value
+
+
 class _Gluon:
     """Triton's functions with Gluon's parameters."""
 
@@ -225,17 +244,13 @@ class _Gluon:
         return self.__getattr__("full")(shape, value, dtype)
 
     def allocate_shared_memory(self, *parts: Any) -> Any:
-        return self
-
-    def store(self, *parts: Any, **named: Any) -> None:
-        """To global memory, or to Triton's shared memory, which kernels do not read."""
-        if len(parts) > 1:
-            self.__getattr__("store")(*parts, **named)
+        return _Buffer([])
 
     def BlockedLayout(self, *parts: Any) -> None:
         """Elements have no threads here."""
 
-    SwizzledSharedLayout = SliceLayout = NVMMADistributedLayout = DotOperandLayout = BlockedLayout
+    SwizzledSharedLayout = SharedLinearLayout = BlockedLayout
+    SliceLayout = NVMMADistributedLayout = DotOperandLayout = BlockedLayout
 
     def mma_v2(self, lhs: Any, rhs: Any, total: Any) -> Any:
         """A matmul for each index of the first axis."""

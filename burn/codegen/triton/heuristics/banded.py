@@ -14,6 +14,9 @@ TILES = 16
 DEPTH = 16
 """Positions of a matmul: the depth of a matrix instruction."""
 
+MATRICES = 8
+"""Bands of the weight that pass through shared memory at once, 8 KB each at most. They share a barrier."""
+
 RESULTS = 8
 """Adjacent results of a tile if it walks along another axis: with up to 9 taps they read at most `DEPTH` positions."""
 
