@@ -18,6 +18,7 @@ from burn.codegen.triton.functions import narrowed
 from burn.codegen.triton.heuristics.banded import (
     DEPTH,
     LEAST_CHANNELS,
+    LEAST_RESULTS,
     LEAST_TAPS,
     RESULTS,
     BandBlock,
@@ -60,6 +61,11 @@ class Geometry:
     @property
     def is_flat(self) -> bool:
         return self.band == self.walked
+
+    @property
+    def columns(self) -> int:
+        """The columns of a matrix: the results of a step, and more if fewer fit its positions."""
+        return DEPTH if self.is_flat else RESULTS
 
     @property
     def span(self) -> int:
@@ -180,7 +186,8 @@ def _geometry(kernel: LoopKernel, channel: LoopVar, found: Sequence[Slide]) -> G
     if not outer:
         return Geometry(band, band, (), DEPTH) if band.stride == 1 else None
     geometry = Geometry(band, outer[-1], tuple(outer[:-1]), RESULTS)
-    return geometry if geometry.needed <= DEPTH else None
+    results = min(RESULTS, (DEPTH - geometry.span) // band.stride + 1)
+    return replace(geometry, results=results) if results >= LEAST_RESULTS else None
 
 
 def _block(
@@ -196,7 +203,7 @@ def _block(
         extent,
         lambda walked: images * across * ceildiv(extent, walked),
         lambda walked: ((walked - 1) * stride + reached[-1] + 1) * steps,
-        shapes_of(geometry.bands(), geometry.results, -(-(reached[-1] + 1) // stride)),
+        shapes_of(geometry.bands(), geometry.columns, -(-(reached[-1] + 1) // stride)),
         1 if geometry.is_flat else tile_multiple(image, geometry.walked.position),
         abilities.processors,
     )

@@ -72,7 +72,7 @@ class _Printer:
         assert isinstance(self.reduction.body, Apply)
         self.image, self.weight = self.reduction.body.args
         self.instances = Instances()
-        self.position, self.result = LoopVar("p", DEPTH), LoopVar("o", self.geometry.results)
+        self.position, self.result = LoopVar("p", DEPTH), LoopVar("o", self.geometry.columns)
         self.walk = self._number(self.geometry.walked)
         self.across = self.walk if self.geometry.is_flat else self._number(self.geometry.band)
         self.steps = self._steps()
@@ -131,9 +131,13 @@ class _Printer:
         loading.put(self.position, loading.axes["p"].indices, frozenset("p"))
         storing.put(self.result, storing.axes["p"].indices, frozenset("p"))
         band = self.loops[self.geometry.band.moving]
+        tests = []
+        if self.geometry.results < self.geometry.columns:
+            tests.append(f"({storing.axes['p'].indices} < {self.geometry.results})")
         if not self.geometry.is_flat and not is_whole(self.geometry.band.moving.extent, self.geometry.results):
-            at = storing.dim(self._index(self.geometry.band, 0))
-            storing.axes["p"].mask = code.let(f"{at} < {storing.dim(band.extent)}", "written")
+            tests.append(f"({storing.dim(self._index(self.geometry.band, 0))} < {storing.dim(band.extent)})")
+        if tests:
+            storing.axes["p"].mask = code.let(" & ".join(tests), "written")
         self._sums(loading, storing)
         return self._printed()
 
@@ -186,7 +190,7 @@ class _Printer:
         inside = code.let(f"{x} < {printer.dim(product([v.extent for v in tiled]))}", "inside")
         printer.axes["x"] = Axis(x, inside)
         printer.walk_flat(tiled, x, frozenset("x"))
-        length = DEPTH if name == "LOADED" else self.geometry.results
+        length = DEPTH if name == "LOADED" else self.geometry.columns
         printer.axes["p"] = Axis(self._arange(name, length, 1))
         self._channels(printer, name)
         return printer
@@ -209,7 +213,7 @@ class _Printer:
         matrices = dict(zip(bands, memory.matrices(list(bands.values())), strict=True))
         memory.steps()
         totals = [
-            code.let(f"tl.full([{block.channels}, {TILES}, {self.geometry.results}], 0.0, tl.float32, SUMS)", "total")
+            code.let(f"tl.full([{block.channels}, {TILES}, {self.geometry.columns}], 0.0, tl.float32, SUMS)", "total")
             for _ in range(block.walked)
         ]
         ends = {n: step for step in self.steps for n, _ in self._users(step)}
@@ -246,7 +250,7 @@ class _Printer:
         """The buffers. Results that the epilogue reads in half precision are rounded before they are stored there."""
         kinds = {n.dtype for w in self.kernel.stages[1].writes for n in walk(w.value) if isinstance(n, Reduced)}
         sums = next(iter(kinds & HALF), "float32")
-        return Memory(self.code, self.image.dtype, sums, self.block.channels, self.geometry.results)
+        return Memory(self.code, self.image.dtype, sums, self.block.channels, self.geometry.columns)
 
     def _block_of(self, printer: InstancePrinter, image: Scalar) -> str:
         """A step of an image. Positions that no window reads are zeros, since bands multiply them by zeros."""
@@ -261,7 +265,7 @@ class _Printer:
     def _bands(self) -> dict[tuple[tuple[int, ...], int], str]:
         """The loaded matrices [position, result, channel], by the taps of the outer slides and the number of a matrix."""
         geometry, code, printer = self.geometry, self.code, self._printer()
-        row, column = self._arange("STORED", DEPTH, 0), self._arange("STORED", geometry.results, 1)
+        row, column = self._arange("STORED", DEPTH, 0), self._arange("STORED", geometry.columns, 1)
         printer.axes |= {"x": Axis(row), "p": Axis(column)}
         self._channels(printer, "STORED")
         band, outer = geometry.band, list(combinations(*(range(taps_of(s)) for s in geometry.outer)))

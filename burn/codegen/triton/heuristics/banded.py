@@ -18,7 +18,11 @@ MATRICES = 8
 """Bands of the weight that pass through shared memory at once, 8 KB each at most. They share a barrier."""
 
 RESULTS = 8
-"""Adjacent results of a tile if it walks along another axis: with up to 9 taps they read at most `DEPTH` positions."""
+"""Adjacent results of a tile if it walks along another axis: with up to 9 taps they read at most `DEPTH` positions. With a stride
+or a dilation a tile may have fewer."""
+
+LEAST_RESULTS = 4
+"""The fewest: a matmul then computes as many columns that are not stored."""
 
 AHEAD = 2
 """Steps that are loaded before the one that is multiplied. With none, a step waits for the memory: twice the time. Four need too
