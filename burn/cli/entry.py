@@ -3,7 +3,6 @@ commands, and an interrupted one ends without a traceback, as a command does tha
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from importlib import import_module
 
@@ -13,8 +12,7 @@ def start(module: str) -> None:
     try:
         command = import_module(module).main
     except KeyboardInterrupt:
-        print("\nAborted!", file=sys.stderr)
-        sys.exit(1)
+        raise SystemExit("\nAborted!") from None  # the text goes to stderr, and the status is 1
     command()
 
 
