@@ -66,6 +66,13 @@ def test_outputs_take_what_was_freed(run, size: int) -> None:
     assert faults() - before < 0.1 * times * fresh
 
 
+def test_large_outputs_begin_at_different_offsets_of_a_page(run) -> None:
+    results = run(np.zeros(1 << 18, np.float32))
+    offsets = [y.ctypes.data % 4096 for y in results]
+    assert max(map(offsets.count, offsets)) <= MANY // 2
+    assert all(offset % 64 == 0 for offset in offsets)
+
+
 def test_what_is_kept_has_bounds(run) -> None:
     """Of 60 outputs of 16 MB each a quarter of a gigabyte stays at most, and nothing when that is asked for."""
     _native.trim_memory()

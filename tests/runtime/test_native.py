@@ -376,7 +376,15 @@ def test_live_buffers_never_overlap(buffers: list[tuple[tuple[int, int], int]]) 
 
 def test_a_chain_needs_two_buffers() -> None:
     live = [(step, step + 1) for step in range(100)]
-    assert _native.plan(live, [1 << 20] * 100)[1] == 2 << 20
+    offsets, total = _native.plan(live, [1 << 20] * 100)
+    assert len(set(offsets)) == 2
+    assert 2 << 20 <= total < (2 << 20) + 4096
+
+
+def test_large_buffers_begin_at_different_offsets_of_a_page() -> None:
+    offsets, _ = _native.plan([(0, 1)] * 5, [1 << 16] * 5)
+    assert len({offset % 4096 for offset in offsets}) == 5
+    assert all(offset % 64 == 0 for offset in offsets)
 
 
 def test_ten_thousand_buffers_are_planned_quickly() -> None:

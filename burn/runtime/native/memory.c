@@ -8,6 +8,7 @@
  * its end. So freed blocks of several pages are kept for the next blocks of about the same size, the last freed first. A
  * decoder has twice as many outputs as layers, in every step.
  */
+#include <stdint.h>
 #include <stdlib.h> /* which says whether it is glibc's */
 #include <string.h>
 #ifdef __GLIBC__
@@ -24,7 +25,8 @@ static const int64_t LARGE = 1 << 20, SOME_PAGES = 16 << 10, PAGE = 4 << 10, HUG
 typedef struct header {
     int64_t capacity; /* bytes of the whole block, header included */
     int64_t mapped;
-    char padding[BURN_ALIGNMENT - 2 * sizeof(int64_t)];
+    int64_t shift; /* bytes of mapped pages before the header */
+    char padding[BURN_ALIGNMENT - 3 * sizeof(int64_t)];
 } header;
 
 /* Held over a fork, so that the child finds it free. */
@@ -63,7 +65,7 @@ static header *take_kept(int64_t capacity) {
 
 static void give_back(header *block) {
     if (block->mapped)
-        burn_pages_free(block, block->capacity);
+        burn_pages_free((char *)block - block->shift, block->capacity + block->shift);
     else
         burn_aligned_free(block);
 }
@@ -95,6 +97,12 @@ void burn_memory_spoil(void *memory, int64_t bytes) {
         memset(memory, poison, (size_t)bytes);
 }
 
+/* Mapped blocks begin at different offsets of a page: see BURN_SPREAD. */
+static int64_t next_shift(void) {
+    static _Atomic uint32_t count;
+    return (int64_t)(count++ % (uint32_t)(PAGE / BURN_SPREAD)) * BURN_SPREAD;
+}
+
 static void *new_block(int64_t bytes) {
     if (bytes < 0 || bytes > LIMIT || (uint64_t)bytes > SIZE_MAX - 2 * (uint64_t)HUGE_PAGE)
         return NULL;
@@ -105,11 +113,14 @@ static void *new_block(int64_t bytes) {
     header *block = is_kept(capacity) ? take_kept(capacity) : NULL;
     if (block)
         return block + 1;
-    block = large ? burn_pages_new(capacity) : burn_aligned_new(capacity);
-    if (!block)
+    const int64_t shift = large ? next_shift() : 0;
+    char *made = large ? burn_pages_new(capacity + PAGE) : burn_aligned_new(capacity);
+    if (!made)
         return NULL;
+    block = (header *)(made + shift);
     block->mapped = large;
-    block->capacity = capacity;
+    block->shift = shift;
+    block->capacity = large ? capacity + PAGE - shift : capacity;
     return block + 1;
 }
 

@@ -20,6 +20,14 @@ typedef struct placed {
 /* No model is near this; below it no sum of two offsets can overflow. */
 static const int64_t LIMIT = (int64_t)1 << 60;
 
+/* From this size on, buffers of whole pages are longer by BURN_SPREAD, so that their successors begin at other offsets. */
+static const int64_t SPREAD_FROM = 64 << 10, PAGE = 4 << 10;
+
+static int64_t spread(int64_t size) {
+    const int64_t whole = (size + BURN_ALIGNMENT - 1) / BURN_ALIGNMENT * BURN_ALIGNMENT;
+    return whole >= SPREAD_FROM && whole % PAGE == 0 ? whole + BURN_SPREAD : whole;
+}
+
 static int largest_first(const void *left, const void *right) {
     const item *a = left, *b = right;
     if (a->size != b->size)
@@ -82,8 +90,7 @@ burn_plan_result burn_plan(const burn_live_range *ranges, const int64_t *sizes, 
             goto done;
         }
         if (sizes[i] > 0)
-            items[wanted++] = (item){(sizes[i] + BURN_ALIGNMENT - 1) / BURN_ALIGNMENT * BURN_ALIGNMENT, ranges[i].first,
-                                     ranges[i].last, i};
+            items[wanted++] = (item){spread(sizes[i]), ranges[i].first, ranges[i].last, i};
     }
     qsort(items, (size_t)wanted, sizeof *items, largest_first);
     for (int64_t i = 0; i < wanted; i++) {

@@ -17,6 +17,10 @@ extern "C" {
 
 enum { BURN_ALIGNMENT = 64, BURN_MAX_RANK = 64 };
 
+/* Distance of the offsets in a page at which large buffers begin. Lines at one offset of all pages share a set of the first-level
+ * cache, which has eight ways. A matmul's tile of six rows of whole pages would evict its own lines in two arrays of one offset. */
+enum { BURN_SPREAD = 9 * BURN_ALIGNMENT };
+
 /* ---- memory.c: blocks of 64-byte aligned memory ------------------------------------------------------------------ */
 BURN_OWN void *burn_memory_new(int64_t bytes); /* NULL when there is none left; never NULL for 0 bytes */
 BURN_OWN void burn_memory_free(void *memory);  /* accepts NULL */
