@@ -5,6 +5,8 @@ from __future__ import annotations
 from burn.codegen.cpu.target import host_targets
 from burn.runtime.host import features
 
+RUNNABLE = frozenset(target.name for target in host_targets(features()))
+
 _WITHOUT_TILES = [target.name for target in host_targets(features()) if target.name in ("avx512bf16", "vnni", "avx512")]
 
 FLOAT_TARGETS = [target.name for target in host_targets(features()) if target.name not in _WITHOUT_TILES[1:]]

@@ -19,6 +19,7 @@ import numpy as np
 
 import burn
 from burn.errors import InputError
+from tests.codegen.cpus import RUNNABLE
 from tests.fuzz.calls.operands import presented
 from tests.fuzz.compilation import chosen
 from tests.fuzz.runner import Outcome
@@ -104,7 +105,7 @@ def planned(program: Program, named: bool, chance: random.Random) -> Plan:
         chance.random() < 0.3,
         chance.choice(THREADS),
         chance.choice(OPTIMIZE),
-        chance.choice(TARGETS),
+        target if (target := chance.choice(TARGETS)) in RUNNABLE else "",
         form != "jit" and chance.random() < 0.2,
         donated,
     )

@@ -22,6 +22,7 @@ import torch
 import torch._dynamo.exc
 
 import burn
+from tests.codegen.cpus import RUNNABLE
 from tests.fuzz.gradients.noise import Rounding
 from tests.fuzz.networks.network import Network, Program, drawn
 from tests.fuzz.runner import Outcome
@@ -70,6 +71,7 @@ def planned(seed: int) -> Plan:
     on_cpu = DEVICE == "cpu"
     way = chance.choice(WAYS if on_cpu else ("compile", "named", "step"))
     target = chance.choice(TARGETS) if on_cpu and way != "step" else None
+    target = target if target in RUNNABLE else None
     precision = chance.choice(PRECISIONS)
     autotune = chance.randrange(1 << 20) if chance.random() < 0.4 and on_cpu else None
     return Plan(drawn(seed), way, target, precision, autotune, chance.choice((1, 2)))
