@@ -271,6 +271,31 @@ def residual(x: Any, values: Any, vectors: Any) -> Any:
     return x.to(vectors.dtype) @ vectors - vectors * values.unsqueeze(-2), vectors.norm(dim=-2)
 
 
+def test_copies_of_views() -> None:
+    aten, z = torch.ops.aten, torch.randn(3, 2, dtype=torch.complex64)
+    calls: dict[str, Call] = {
+        "detach": lambda x, z: aten.detach_copy.default(x),
+        "alias": lambda x, z: aten.alias_copy.default(x),
+        "bits": lambda x, z: aten.view_copy.dtype(x, torch.int32),
+        "unsqueeze": lambda x, z: aten.unsqueeze_copy.default(x, -1),
+        "squeeze": lambda x, z: aten.squeeze_copy.default(x),
+        "squeeze_dim": lambda x, z: [aten.squeeze_copy.dim(x, 1), aten.squeeze_copy.dim(x, 0)],
+        "squeeze_dims": lambda x, z: aten.squeeze_copy.dims(x, [0, -2]),
+        "transpose": lambda x, z: aten.transpose_copy.int(x, 0, -1),
+        "t": lambda x, z: aten.t_copy.default(x[0]),
+        "narrow": lambda x, z: [aten.narrow_copy.default(x, 2, -2, 2), aten.narrow_copy.default(x, 2, 5, 0)],
+        "split": lambda x, z: aten.split_copy.Tensor(x, 3, 2),
+        "unfold": lambda x, z: aten.unfold_copy.default(x, 2, 3, 2),
+        "reshape": lambda x, z: [
+            aten._reshape_copy.default(x, [5, 3]),
+            aten._reshape_alias_copy.default(x, [5, 3], [3, 1]),
+        ],
+        "neg": lambda x, z: aten._neg_view_copy.default(x),
+        "conj": lambda x, z: torch.view_as_real(aten._conj_copy.default(z).resolve_conj()),
+    }
+    check(calls, torch.randn(3, 1, 5), z)
+
+
 def projector(values: Any, vectors: Any) -> Any:
     return (vectors * values.unsqueeze(-2)) @ vectors.mH
 

@@ -48,7 +48,7 @@ def imag(node: Node, z: ir.Value) -> ir.Value:
     return ops.imag(z)
 
 
-@aten("_conj.default", "conj_physical.default", "_conj_physical.default")
+@aten("_conj.default", "_conj_copy.default", "conj_physical.default", "_conj_physical.default")
 @aten("conj.default", namespace="prims")
 def conj(node: Node, z: ir.Value) -> ir.Value:
     return ops.conj(z) if type_of(z).dtype in PARTS else z

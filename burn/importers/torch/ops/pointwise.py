@@ -20,6 +20,7 @@ UNARY: dict[str, tuple[str, str]] = {
     "abs.default": ("abs", "same"),
     "neg.default": ("neg", "same"),
     "_neg_view.default": ("neg", "same"),
+    "_neg_view_copy.default": ("neg", "same"),
     "bitwise_not.default": ("not_", "same"),
     "logical_not.default": ("not_", "logical"),
     "isnan.default": ("isnan", "compare"),

@@ -55,8 +55,9 @@ def bit_view(node: Node, x: ir.Value, dtype: Any) -> ir.Value:
 
 # ---- shapes: torch says what comes out ----------------------------------------------------------------------------------
 @aten(
-    *("view.default", "_unsafe_view.default", "reshape.default", "_reshape_alias.default", "flatten.using_ints"),
-    *("unflatten.int", "unsqueeze.default", "squeeze.default", "squeeze.dim", "squeeze.dims", "view_copy.default"),
+    *("view.default", "_unsafe_view.default", "reshape.default", "_reshape_alias.default", "_reshape_copy.default"),
+    *("_reshape_alias_copy.default", "flatten.using_ints", "unflatten.int", "unsqueeze.default", "squeeze.default"),
+    *("squeeze.dim", "squeeze.dims", "view_copy.default"),
     *("unsqueeze_copy.default", "squeeze_copy.default", "squeeze_copy.dim", "squeeze_copy.dims"),
 )
 def shaped(node: Node, x: ir.Value, *rest: Any) -> ir.Value:
