@@ -7,8 +7,8 @@ ones used least recently are dropped.
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def save(cache: Cache, name: str, text: str) -> None:
     with suppress(FileNotFoundError):  # dropped by another process just now
         path.chmod(0o600)
         used(path)
-    make_room(folder.iterdir(), min(LIMIT, cache.size), path)  # temporary files of processes that died are among them
+    make_room(path, min(LIMIT, cache.size))
 
 
 def used(path: Path) -> None:
@@ -55,17 +55,21 @@ def used(path: Path) -> None:
     os.utime(path, ns=(now, now))
 
 
-def make_room(paths: Iterable[Path], limit: int, added: Path) -> None:
-    """Drops those of some files that were used least recently, see `used`, if all take more than `limit` bytes on disk. The file
-    that was added stays."""
+def make_room(added: Path, limit: int) -> None:
+    """Drops those files of a folder that were used least recently, see `used`, if all take more than `limit` bytes on disk:
+    temporary files of processes that died are among them. The file that was added stays."""
     found = []
-    for path in paths:
-        with suppress(FileNotFoundError):
-            status = path.stat()
-            found.append((path == added, status.st_mtime_ns, -(-status.st_size // _BLOCK) * _BLOCK, path))
+    with os.scandir(added.parent) as files:
+        for file in files:
+            with suppress(FileNotFoundError):
+                status = file.stat(follow_symlinks=False)
+                if not stat.S_ISDIR(status.st_mode):
+                    room = -(-status.st_size // _BLOCK) * _BLOCK
+                    found.append((file.name == added.name, status.st_mtime_ns, room, file.path))
     total = sum(size for _, _, size, _ in found)
     for is_added, _, size, path in sorted(found):
         if total <= limit or is_added:
             return
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
         total -= size

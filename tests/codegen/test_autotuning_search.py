@@ -136,6 +136,9 @@ def test_results_used_least_recently_are_dropped(tmp_path: Path, monkeypatch: py
     assert book.get("a", [Size(1)], 4) == Size(1)  # now the last used
     book.put_rest("program", ["d"], 4)
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", "c.json", "rest-program.json"}
+    small = Book(tmp_path, most=2 * 4096)  # a cache of this size
+    small.put("e", Size(1), {0: 1.0}, 4)
+    assert {path.name for path in tmp_path.iterdir()} == {"rest-program.json", "e.json"}
 
 
 @pytest.mark.parametrize("interleaved", [1, 3])

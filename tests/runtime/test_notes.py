@@ -62,8 +62,9 @@ def test_temporary_files_of_ended_processes_are_dropped(cache: Cache, monkeypatc
     temporary = cache.folder("digests") / ".a.1234.tmp"
     temporary.write_text("half")
     os.utime(temporary, (0, 0))
+    (cache.folder("digests") / "a folder").mkdir()  # is no note
     notes.save(cache, "a", "whole")
-    assert names(cache) == {"a"}
+    assert names(cache) == {"a", "a folder"}
 
 
 def test_the_limit_of_a_small_cache(cache: Cache) -> None:

@@ -26,10 +26,12 @@ _REST = "rest-"
 
 @dataclass(frozen=True)
 class Book:
-    """folder: the machine's folder; None if nothing is stored. versions: those of everything that generates the code."""
+    """folder: the machine's folder; None if nothing is stored. versions: those of everything that generates the code. most: the
+    size of the cache, if that is less than LIMIT."""
 
     folder: Path | None
     versions: tuple[str, ...] = ()
+    most: int = LIMIT
 
     @staticmethod
     def of(machine: str, kind: str) -> Book:
@@ -37,7 +39,7 @@ class Book:
         cache = Cache.from_environment()
         name = re.sub(r"\W+", "-", machine).strip("-")
         folder = cache.directory / "tuned" / name if cache.size else None
-        return Book(folder, versions.compilers(registry.entry(kind).packages))
+        return Book(folder, versions.compilers(registry.entry(kind).packages), cache.size)
 
     def get(self, key: str, variants: Sequence[Variant], tried: int) -> Variant | None:
         """The fastest of `variants`, if at least the first `tried` of them have been timed."""
@@ -86,7 +88,7 @@ class Book:
             path = self._file(name)
             save_text(path, json.dumps({**values, "versions": self.versions}), durable=False)
             notes.used(path)
-            notes.make_room(self.folder.iterdir(), LIMIT, path)
+            notes.make_room(path, min(LIMIT, self.most))
 
     def _file(self, name: str) -> Path:
         assert self.folder is not None
