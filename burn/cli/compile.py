@@ -214,8 +214,7 @@ def _check(kind: str, options: Options, reports: bool) -> None:
     if options.name and kind not in ("shared", "static", "wasm", "object"):
         raise click.UsageError(f"--name is for libraries, modules of WebAssembly and objects, not for {kind}")
     if options.name and (usable := model_name(options.name)) != options.name:
-        hint = f"letters, digits and underscores, as in {usable}"
-        raise click.UsageError(f"--name '{options.name}' cannot begin the names of C functions: {hint}")
+        raise click.UsageError(f"--name '{options.name}' cannot begin the names of C functions; {usable} can")
     if kind not in ("exe", "shared", "static", "wasm") and reports:
         raise click.UsageError(f"--report is for commands, libraries and modules of WebAssembly, not for {kind}")
     if kind not in ("exe", "shared", "static") and options.beside:

@@ -203,7 +203,7 @@ class Base:
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
         if axis is None:
             return tuple(range(self.ndim))
-        several = isinstance(axis, Iterable) and not isinstance(axis, str)
+        several = isinstance(axis, Iterable) and not isinstance(axis, (str, bytes)) and getattr(axis, "ndim", 1)
         axes = tuple(self._axis(a) for a in (axis if several else (axis,)))  # type: ignore[union-attr]
         if len(set(axes)) != len(axes):
             raise TypeMismatch("an axis is named twice", [f"{list(axes)}, for {self.type}"])

@@ -33,6 +33,7 @@ PARAMETERS: Any = MODEL.parameters()
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "axis": (lambda: LOOSE.sum(X, "rows"), r"an axis is an integer\n  - not 'rows'"),
     "axes": (lambda: LOOSE.flip(X, (0, 1.5)), r"an axis is an integer\n  - not 1.5"),
+    "bytes as axes": (lambda: LOOSE.sum(X, b"a"), "an axis is an integer"),
     "axis of stack": (lambda: LOOSE.stack([X, X], "rows"), "an axis is an integer"),
     "einsum": (lambda: LOOSE.einsum(X, "ij->j"), "einsum takes an equation first"),
     "backward": (lambda: LOOSE.ones(2).sum().backward(), r"value_and_grad\(loss\)"),
@@ -84,7 +85,7 @@ def test_the_error_says_what_to_write(mistake: str) -> None:
 
 def test_axes_are_any_integers() -> None:
     x = np.arange(6.0).reshape(2, 3)
-    for axis in (np.int64(1), (np.int32(1),), [1]):
+    for axis in (np.int64(1), (np.int32(1),), [1], np.array(1), np.array([1]), burn.constant(1)):
         np.testing.assert_array_equal(LOOSE.sum(x, axis), x.sum(1))
     np.testing.assert_array_equal(LOOSE.stack([x, x], np.int64(-1)), np.stack([x, x], -1))
 
