@@ -56,8 +56,8 @@ def used(path: Path) -> None:
 
 
 def make_room(added: Path, limit: int) -> None:
-    """Drops those files of a folder that were used least recently, see `used`, if all take more than `limit` bytes on disk:
-    temporary files of processes that died are among them. The file that was added stays."""
+    """Drops those files of a folder that were used least recently, see `used`, if all take more than `limit` bytes on disk.
+    Temporary files of processes that died are among them. The file that was added stays."""
     found = []
     with os.scandir(added.parent) as files:
         for file in files:
