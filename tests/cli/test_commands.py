@@ -77,10 +77,10 @@ def test_a_process_ends_as_its_command(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_during_the_import_is_no_traceback(tmp_path: Path) -> None:
-    """The command's module signals this process while it is imported."""
-    (tmp_path / "burn_interrupted.py").write_text(
-        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nmain = print\n"
-    )
+    """The command's module signals this process while it is imported. Background processes of a shell
+    ignore SIGINT, which their children inherit."""
+    text = "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    (tmp_path / "burn_interrupted.py").write_text(f"{text}os.kill(os.getpid(), signal.SIGINT)\nmain = print\n")
     line = "from burn.cli import entry; entry.start('burn_interrupted')"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=300, env=environment)
