@@ -147,8 +147,11 @@ def fetches_windows(kernel: LoopKernel, target: Target) -> bool:
     return estimate(product([v.extent for v in kernel.parallel])) * widest > target.costs.held
 
 
-LINE, WAY, WAYS = 64, 4096, 8
-"""Bytes of a cache line, bytes of a way of the first-level cache, and its ways."""
+LINE, WAYS = 64, 8
+"""Bytes of a cache line, and ways of the first-level cache. So have x86 CPUs whose vectors are half a line."""
+
+WAY = FIRST_LEVEL // WAYS
+"""Bytes of a way."""
 
 OVERFLOW = 1.25
 """The lines of windows, for each that fits in their sets of the first-level cache, from which two vectors are computed together.
@@ -156,12 +159,12 @@ With 1.03, a row of 9 taps over 256 channels, that took 1.26 times as long."""
 
 
 def reads_lines(stride: int, elements: int, target: Target) -> bool:
-    """True if lanes of windows are two vectors, which are a cache line on AVX2. stride: the bytes from an element of windows to
+    """True if lanes of windows are two vectors, which together are a cache line. stride: the bytes from an element of windows to
     the next one. elements: those of windows computed together, with weights and results.
 
     If the stride is a large power of two, as with 256 or 512 channels, elements share few sets of the first-level cache. Their
     lines are evicted before the second vector is read. Other multiples of 128 channels (384, 640, 768) gain nothing on Zen 3."""
-    if target.small or target.vector_bytes >= LINE or stride <= 0 or stride & (stride - 1):
+    if target.small or 2 * target.vector_bytes != LINE or stride <= 0 or stride & (stride - 1):
         return False
     sets = WAY // max(LINE, min(stride, WAY))
     return elements > OVERFLOW * WAYS * sets
