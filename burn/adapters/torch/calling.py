@@ -25,9 +25,16 @@ class Calling:
         args, kwargs = self._in_spec.children()
         self._args, self._kwargs = len(args.children()), tuple(kwargs.context or ())
         self._names = argument_names(exported)
+        self._takes_tensors = not self._kwargs and all(spec.is_leaf() for spec in _children(self._in_spec))
+        self._returns: type | None = None  # a tuple or list of leaves
+        if self._out_spec.type in (tuple, list) and all(spec.is_leaf() for spec in self._out_spec.children()):
+            self._returns = self._out_spec.type
 
     def leaves(self, args: tuple, kwargs: Mapping[str, Any]) -> list[Any]:
         """The tensors of a call in the exported order, wherever the caller put them. Raises InputError."""
+        by_position = self._takes_tensors and not kwargs and len(args) == len(self._names)
+        if by_position and all(isinstance(arg, torch.Tensor) for arg in args):
+            return list(args)  # flattening takes longer than a small program runs
         given = dict(zip(self._names, args, strict=False))
         problems = []
         if len(args) > len(self._names):
@@ -52,17 +59,18 @@ class Calling:
     def inputs(self, leaves: list[Any]) -> dict[str, Any]:
         """The program's inputs among them, by name. Raises InputError for constants other than the exported ones."""
         given: dict[str, Any] = {}
-        problems = []
-        leaf_paths = [path for argument, spec in self._arguments() for path in _paths(argument, spec)]
-        rows = zip(leaf_paths, leaves, self._imported.user_inputs, self._imported.constants, strict=True)
-        for path, leaf, name, constant in rows:
+        others: list[tuple[int, Any, Any]] = []
+        rows = zip(leaves, self._imported.user_inputs, self._imported.constants, strict=True)
+        for number, (leaf, name, constant) in enumerate(rows):
             if name is not None:
                 given[name] = leaf
             elif isinstance(leaf, torch.Tensor) or (constant is not None and leaf != constant):
-                hint = "compile the module once more for the other value"
-                problems.append(Problem(f"input '{path}' is {_shown(leaf)}, was exported as {constant!r}", hint=hint))
-        if problems:
-            raise InputError("the inputs do not fit the program", problems)
+                others.append((number, leaf, constant))
+        if others:
+            paths = [path for argument, spec in self._arguments() for path in _paths(argument, spec)]
+            hint = "compile the module once more for the other value"
+            texts = [f"input '{paths[i]}' is {_shown(leaf)}, was exported as {was!r}" for i, leaf, was in others]
+            raise InputError("the inputs do not fit the program", [Problem(text, hint=hint) for text in texts])
         return given
 
     def _arguments(self) -> list[tuple[str, Any]]:
@@ -73,10 +81,15 @@ class Calling:
         """The module's result. output: returns an output by its name."""
         values = [name[0] if isinstance(name, tuple) else output(name) for name in self._imported.user_outputs]
         numbers = self._imported.numbers
-        values = [
-            value.item() if name in numbers else value
-            for value, name in zip(values, self._imported.user_outputs, strict=True)
-        ]
+        if numbers:
+            values = [
+                value.item() if name in numbers else value
+                for value, name in zip(values, self._imported.user_outputs, strict=True)
+            ]
+        if self._returns is not None:
+            return self._returns(values)
+        if self._out_spec.is_leaf():
+            return values[0]
         return pytree.tree_unflatten(values, self._out_spec)
 
 

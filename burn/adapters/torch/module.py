@@ -93,6 +93,8 @@ class CompiledModule:
         return self._calling.result(lambda name: _tensor(results[self._indices[name]]))
 
     def _write_back(self, results: Sequence[Any], given: Mapping[str, Any]) -> None:
+        if not self._imported.mutations:
+            return
         targets = {target: name for name, target in self._imported.buffers.items()}
         for mutation in self._imported.mutations:
             tensor = given[targets[mutation.name] if mutation.buffer else mutation.name]
