@@ -25,7 +25,7 @@ from burn.dialect.types import DTYPES, type_of
 from burn.passes.constants import Constants
 from burn.passes.decompose import expand
 from burn.passes.environment import ANYWHERE, Environment
-from burn.passes.fold import cut
+from burn.passes.fold import check_weights, cut
 from burn.passes.pipeline import register
 from burn.passes.scaled_floats import matched
 
@@ -79,11 +79,13 @@ def _has_kernel(op: Op, constant: Constants) -> bool:
 
 
 def _overflows(op: Op | None, program: Program, env: Environment) -> bool:
-    """True if kernels multiply the padding of the depth, which is 0 in x, with infinity: a constant scale that is too large."""
+    """True if kernels multiply the padding of the depth, which is 0 in x, with infinity: a constant scale that is too large.
+    Raises CompileError for a scale whose weights are not there."""
     assert op is not None
     depth, blocks = type_of(op.x).shape[-1], type_of(op.scale).shape[1]
     if env.evaluate is None or depth == blocks * op.block:
         return False
+    check_weights(program, [op.scale])
     (scale,) = env.evaluate(cut(program, [op.scale])[0])()
     largest = float(np.abs(scale.astype(np.float64)).max(initial=0.0))
     is_float = type_of(op.weight).dtype in FLOAT_NUMBERS  # padded with zeros; integers may have a zero point

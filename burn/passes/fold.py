@@ -75,7 +75,7 @@ class Fold:
             with settled():
                 wanted = _Demand(self, program).wanted()
             computed = [v for v in wanted if not _reshape_weight(program, v)]
-            _check_weights(program, computed)
+            check_weights(program, computed)
             if computed:
                 if env.evaluate is None:
                     raise CompileError("internal: fold has nothing to evaluate programs with")
@@ -270,7 +270,7 @@ def _bytes(value: ir.Value) -> int:
     return bytes_
 
 
-def _check_weights(program: Program, values: Sequence[ir.Value]) -> None:
+def check_weights(program: Program, values: Sequence[ir.Value]) -> None:
     """Raises CompileError naming every weight without bytes: a program may be parsed without them."""
     missing: set[str] = set()
     seen: set[ir.Value] = set()

@@ -23,7 +23,7 @@ from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
 from burn.tracing.trace import arguments_of, trace_call
-from tests.codegen.cpus import FLOAT_TARGETS
+from tests.codegen.cpus import FLOAT_TARGETS, RUNNABLE
 
 pytestmark = pytest.mark.untuned
 
@@ -272,6 +272,7 @@ def test_loops(name: str, sizes: tuple[str, str, int, int]) -> None:
         close(run(x), want(x.astype(np.float64)), 1e-5)
 
 
+@pytest.mark.skipif("avx512" not in RUNNABLE, reason="needs AVX-512")
 def test_chunks_of_loops_consist_of_whole_vectors() -> None:
     """Rows of 9 padded elements use 9 of 16 lanes. A chunk that is no multiple of 9 would start within a vector."""
     x = random(2, 48, 4, 3)
