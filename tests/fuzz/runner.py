@@ -96,6 +96,11 @@ def first_seed(given: str | int | None) -> int:
 
 
 # ---- for the shell -----------------------------------------------------------------------------------------------------
+def addresses(device: str) -> int:
+    """The limit on the addresses of a worker, in bytes; 0 is no limit. Drivers of GPUs reserve more than they use."""
+    return 0 if device in ("cuda", "wgpu") else MEMORY
+
+
 def main(
     case: Case,
     arguments: Sequence[str] | None = None,

@@ -55,6 +55,11 @@ class Plan:
         return "\n".join([head, *inputs, self.program.text(self.outputs)])
 
 
+def by_cuda(seed: int) -> Outcome:
+    """The program of a seed on device="cuda"."""
+    return case(seed, "cuda")
+
+
 def by_xla(seed: int) -> Outcome:
     """The program of a seed on device="xla"."""
     return case(seed, "xla")

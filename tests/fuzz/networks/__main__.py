@@ -1,8 +1,9 @@
-"""`python -m tests.fuzz.networks`: see `tests.fuzz.runner`. BURN_FUZZ_DEVICE=wgpu runs the networks on that device."""
+"""`python -m tests.fuzz.networks`: see `tests.fuzz.runner`. BURN_FUZZ_DEVICE=cuda or wgpu runs the networks on that
+device."""
 
 import sys
 
-from tests.fuzz.networks.case import case
-from tests.fuzz.runner import main
+from tests.fuzz.networks.case import DEVICE, case
+from tests.fuzz.runner import addresses, main
 
-sys.exit(main(case, timeout=300))
+sys.exit(main(case, timeout=300, memory=addresses(DEVICE)))

@@ -69,7 +69,7 @@ class Plan:
 def planned(seed: int) -> Plan:
     chance = random.Random(f"plan {seed}")
     on_cpu = DEVICE == "cpu"
-    way = chance.choice(WAYS if on_cpu else ("compile", "named", "step"))
+    way = chance.choice(("compile", "named", "step") if DEVICE == "wgpu" else WAYS)
     target = chance.choice(TARGETS) if on_cpu and way != "step" else None
     target = target if target in RUNNABLE else None
     precision = chance.choice(PRECISIONS)
@@ -164,12 +164,17 @@ def prepared(plan: Plan) -> Any:
         return lambda x: stepped(plan, module, x)
     half = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(plan.precision)
     options = {"target": plan.target} if plan.target else {}
+    module.to(DEVICE)
     compiled = torch.compile(module, backend="burn", options=options)
 
     def run(x: torch.Tensor) -> Values:
         # By default Dynamo leaves recurrent layers, and often what follows, to eager mode.
-        with torch._dynamo.config.patch(allow_rnn=True), nullcontext() if half is None else torch.autocast("cpu", half):
-            return results(module, x, compiled)
+        with (
+            torch._dynamo.config.patch(allow_rnn=True),
+            nullcontext() if half is None else torch.autocast(DEVICE, half),
+        ):
+            found = results(module, x.to(DEVICE), compiled)
+        return {name: value.cpu() for name, value in found.items()}
 
     return run
 
@@ -213,7 +218,7 @@ def results(module: Network, x: torch.Tensor, run: Any = None) -> Values:
     out = module(x) if run is None else run(x)
     found = {"result": out.detach()}
     if out.requires_grad:
-        out.backward(cotangent(out).to(out.dtype))
+        out.backward(cotangent(out).to(out))
     found |= {f"gradient of {n}": p.grad for n, p in [("x", x), *module.named_parameters()] if p.grad is not None}
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from tests.fuzz import compilation
+from tests.fuzz.runner import addresses
 from tests.onnx_suite.pool import Died, Pool
 
 from .case import Outcome, Plan, run
@@ -18,7 +19,7 @@ def outcomes(seeds: Sequence[int], plan: Plan, jobs: int, seconds: float = SECON
     """As they come."""
     for first in range(0, len(seeds), BATCH * jobs):
         batch = seeds[first : first + BATCH * jobs]
-        pool: Pool[int, Outcome] = Pool(partial(_run, plan=plan), jobs, seconds)
+        pool: Pool[int, Outcome] = Pool(partial(_run, plan=plan), jobs, seconds, memory=addresses(plan.mode))
         for index, answer in pool.run(batch):
             if isinstance(answer, Died):
                 theirs = answer.reason == "crash" and "onnxruntime" in answer.message

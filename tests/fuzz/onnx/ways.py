@@ -123,6 +123,11 @@ def interpreted(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
     return compiled(import_onnx(model.SerializeToString()), CompileOptions(device=Device("reference"))).run
 
 
+def by_cuda(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    """On a GPU."""
+    return compiled(import_onnx(model.SerializeToString()), CompileOptions(device=Device("cuda"))).run
+
+
 def by_xla(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
     """As StableHLO, by XLA."""
     return compiled(import_onnx(model.SerializeToString()), CompileOptions(device=Device("xla"))).run
@@ -142,6 +147,7 @@ WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
     "package": package,
     "folded": folded,
     "reference": interpreted,
+    "cuda": by_cuda,
     "xla": by_xla,
     "wgpu": by_wgpu,
     "command": binaries.command,

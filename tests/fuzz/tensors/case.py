@@ -23,7 +23,7 @@ from tests.fuzz.tensors.steps import drafted
 
 WAYS = ("lazy", "lazy", "eager", "jit", "compile", "named", "named")
 OTHER_SIZES = (0, 1, 2, 3, 5, 9, 19)
-DEVICES = ("xla", "wgpu")
+DEVICES = ("cuda", "xla", "wgpu")
 """Targets that are devices; others are CPUs."""
 JUDGES = 16
 """Runs with noise that a difference has to stand against."""
@@ -31,6 +31,11 @@ JUDGES = 16
 Outputs = list[np.ndarray]
 Runs = list[tuple[list[np.ndarray], str]]
 """Inputs, and what to call them; the first are those that the program was made with."""
+
+
+def by_cuda(seed: int) -> Outcome:
+    """The program of a seed on device="cuda"."""
+    return case(seed, "cuda")
 
 
 def by_xla(seed: int) -> Outcome:

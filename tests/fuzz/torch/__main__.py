@@ -1,8 +1,8 @@
-"""`python -m tests.fuzz.torch`: see `tests.fuzz.runner`."""
+"""`python -m tests.fuzz.torch`: see `tests.fuzz.runner`. BURN_FUZZ_DEVICE=cuda runs the modules on a GPU."""
 
 import sys
 
-from tests.fuzz.runner import main
-from tests.fuzz.torch.case import case
+from tests.fuzz.runner import addresses, main
+from tests.fuzz.torch.case import DEVICE, case
 
-sys.exit(main(case))
+sys.exit(main(case, memory=addresses(DEVICE)))

@@ -28,6 +28,7 @@ MOVED = 0.25
 OTHER_SIZES = (2, 3, 6, 1, 0)
 
 TARGET = os.environ.get("BURN_FUZZ_TARGET") or None
+DEVICE = os.environ.get("BURN_FUZZ_DEVICE", "cpu")
 
 Values = list[tuple[str, torch.Tensor]]
 
@@ -71,7 +72,9 @@ def direct(program: Program, sizes: list[int]) -> Outcome:
     module = program.module()
     x, _ = program.tensors()
     try:
-        compiled = burn.compile(module, (x,), {"x": {0: "rows"}} if program.named else None, target=TARGET)
+        compiled = burn.compile(
+            module, (x,), {"x": {0: "rows"}} if program.named else None, target=TARGET, device=DEVICE
+        )
     except burn.ModelError as error:
         if "cannot be exported" in str(error) or "fixed by the module" in str(error):
             return Outcome("skipped", str(error))
@@ -99,14 +102,16 @@ def through_dynamo(program: Program, sizes: list[int]) -> Outcome:
     module = program.module()
     dynamic = True if program.named else None
     options: Any = {"target": TARGET} if TARGET else {}
-    compiled: Any = torch.compile(module, backend="burn", dynamic=dynamic, options=options)
+    there = copy.deepcopy(module).to(DEVICE)
+    compiled: Any = torch.compile(there, backend="burn", dynamic=dynamic, options=options)
     for size in sizes[: 2 if program.named else 1]:
         x, _ = program.tensors(size)
         wanted = results(module, x, True)
         if wanted is None:
             continue
-        got = results(module, x, True, compiled)
+        got = results(there, x.to(DEVICE), True, compiled)
         assert got is not None
+        got = [(name, value.cpu()) for name, value in got]
         text = judged(module, x, got, wanted, True)
         if text:
             return Outcome("different", f"{size} rows: {text}")
@@ -127,7 +132,7 @@ def results(module: torch.nn.Module, x: torch.Tensor, gradients: bool, run: Any 
             values = [("result", out.detach())]
             if gradients and out.requires_grad:
                 generator = torch.Generator().manual_seed(5)
-                out.backward(torch.randn(out.shape, generator=generator).to(out.dtype))
+                out.backward(torch.randn(out.shape, generator=generator).to(out))
     except Exception:
         if run is not None:
             raise
