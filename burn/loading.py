@@ -10,7 +10,7 @@ import hashlib
 import mmap
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -43,6 +43,7 @@ def load(
     cache: bool = True,
     threads: int | None = None,
     dims: Given | None = None,
+    inputs: Collection[str] = (),
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
@@ -78,6 +79,7 @@ def load(
     cache: bool = True,
     threads: int | None = None,
     dims: Given | None = None,
+    inputs: Collection[str] = (),
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
@@ -106,7 +108,9 @@ def load(
     `cache`: read the compiled program from the disk cache, and write it there. `threads`: number of threads of the process
     from now on (see `set_num_threads`). `dims`: values for named sizes, such as {"batch": 1}; the others stay dynamic. {"n":
     None} makes each axis that an ONNX model calls "n" a separate size. {"x": ("batch", 3)} gives the sizes of an input whose
-    rank is unknown. `target`: the CPU to compile for, this machine's by default. `device`: "cpu", or a GPU, "cuda" or "cuda:1".
+    rank is unknown. `inputs`: constants of an ONNX model that it also lists as inputs, with their values as defaults; they are
+    compiled in unless they are named here. `target`: the CPU to compile for, this machine's by default.
+    `device`: "cpu", or a GPU, "cuda" or "cuda:1".
     `precision`: "bf16" or "fp16" runs matmuls, convolutions, attention and the pointwise ops between them in that type. Norms,
     softmax, sums, inputs and outputs stay float32. "tf32" rounds float32 operands of multiplications for the tensor cores of
     NVIDIA's GPUs; "tf32x3" keeps float32's accuracy there, and is the default (see the guide on GPUs).
@@ -132,7 +136,7 @@ def load(
         options.device.open_beside()
         if threads is not None:
             set_num_threads(threads)
-        made = _load(path, options, dims, signed_by, train, dynamic)
+        made = _load(path, options, dims, inputs, signed_by, train, dynamic)
     if isinstance(made, Executable):
         made.limit_to(limits)
     return made
@@ -142,6 +146,7 @@ def _load(
     path: str | os.PathLike[str] | bytes | bytearray | onnx.ModelProto,
     options: Options,
     dims: Given | None,
+    inputs: Collection[str],
     signed_by: str | os.PathLike[str] | None,
     train: bool,
     dynamic: Mapping[str, Mapping[int, str]] | None,
@@ -149,7 +154,13 @@ def _load(
     if signed_by is not None and (not isinstance(path, (str, os.PathLike)) or Path(path).suffix != COMPILED):
         hint = f"burn-compile MODEL -o NAME{COMPILED} --sign KEY makes one that is"
         raise ModelError("only compiled programs are signed", [Problem("this is a model", hint=hint)])
+    if isinstance(inputs, str):
+        raise TypeMismatch("inputs= is a list of names", [f"not the text {inputs!r}"])
     if train:
+        if inputs:
+            raise TypeMismatch(
+                "inputs= is for inference", ["a model that is to be trained has its weights as parameters"]
+            )
         if options.device != CPU:
             raise ModelError("a model that is to be trained is not compiled yet", ["give the device to what trains it"])
         if options.precision != FULL:
@@ -161,7 +172,7 @@ def _load(
     if dynamic is not None:
         raise TypeMismatch("sizes that a model fixes vary where it is trained only", ["give train=True, or no dynamic"])
     if not isinstance(path, (str, os.PathLike)):
-        return _load_model(path, dims, options)
+        return _load_model(path, dims, inputs, options)
     path = Path(path)
     status = _status(path)
     with _opened(path) as content:
@@ -169,31 +180,37 @@ def _load(
         if compiled and path.suffix != COMPILED:
             hint = f"rename it to {path.stem}{COMPILED} if you would run it as a program"
             raise ModelError(f"{path} holds machine code", [Problem(f"its name does not end in {COMPILED}", hint=hint)])
-        if compiled and (dims or options.changes_code):
-            what = "sizes, target, precision, exactness and the shapes of kernels cannot be changed any more"
+        if compiled and (dims or inputs or options.changes_code):
+            what = "sizes, inputs, target, precision, exactness and the shapes of kernels cannot be changed any more"
             raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
             artefact = package.load(path, signing.required_key(signed_by), options.device)
             return Executable(artefact, device=package.placed(artefact.target, options.device))
         own = model_identity.identity(path, status, content) if is_cached(options) else None
-    identity = None if own is None else [*own.digests, *_sizes_given(dims), *_custom_ops()]
+    identity = None if own is None else [*own.digests, *_sizes_given(dims), *_inputs_given(inputs), *_custom_ops()]
     with about(path.name, "burn.load"):
-        return executable_of(identity, lambda: read_program(path, dims), options, lambda: _identity(path) == own)
+        return executable_of(
+            identity, lambda: read_program(path, dims, inputs), options, lambda: _identity(path) == own
+        )
 
 
-def _load_model(model: bytes | bytearray | onnx.ModelProto, dims: Given | None, options: Options) -> Executable:
+def _load_model(
+    model: bytes | bytearray | onnx.ModelProto, dims: Given | None, inputs: Collection[str], options: Options
+) -> Executable:
     """An ONNX model or a StableHLO program in memory. Its bytes are all there is to it."""
     content = _content(model)
-    identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if is_cached(options) else None
+    given = [*_sizes_given(dims), *_inputs_given(inputs)]
+    identity = [hashlib.sha256(content).hexdigest(), *given] if is_cached(options) else None
 
     def read() -> Program:
         if _stablehlo(content):
             from burn.importers.stablehlo.build import import_stablehlo
 
+            _need_onnx("the program", inputs)
             return import_stablehlo(content, dims=_numbers(Path("the program"), dims))
         from burn.importers.onnx import import_onnx
 
-        return import_onnx(content, dims=dims)
+        return import_onnx(content, dims=dims, inputs=inputs)
 
     return executable_of(identity, read, options)
 
@@ -241,23 +258,27 @@ def _to_train(
     return Graph(Forms(lambda training: import_opened(path, training, dims=dims, dynamic=dynamic)))
 
 
-def read_program(path: Path, dims: Given | None = None) -> Program:
-    """The program in an ONNX model, in one of torch.export's (.pt2), in StableHLO, or in a text (.mlir). Raises ModelError."""
+def read_program(path: Path, dims: Given | None = None, inputs: Collection[str] = ()) -> Program:
+    """The program in an ONNX model, in one of torch.export's (.pt2), in StableHLO, or in a text (.mlir). `inputs`: see `load`.
+    Raises ModelError."""
     from burn.importers import strangers
 
     strangers.refuse(path)
     if _stablehlo_file(path):
         from burn.importers.stablehlo.build import import_stablehlo
 
+        _need_onnx(path, inputs)
         return import_stablehlo(path, dims=_numbers(path, dims))
     if path.suffix == ".pt2":
+        _need_onnx(path, inputs)
         return _read_pt2(path, dims)
     if path.suffix in WEIGHTS:
         raise strangers.refusal(path, strangers.WEIGHTS)
     if path.suffix != ".mlir":
         from burn.importers.onnx import import_onnx
 
-        return import_onnx(path, dims=dims)
+        return import_onnx(path, dims=dims, inputs=inputs)
+    _need_onnx(path, inputs)
     from burn.dialect.text import missing_weights, parse_text
     from burn.importers.weights import safetensors
     from burn.passes.verify import Verify
@@ -307,6 +328,11 @@ def _numbers(path: Path, dims: Given | None) -> dict[str, int]:
     if wrong:
         raise ModelError(f"{path}: a size is a number", [f"of '{name}' none is given" for name in wrong])
     return {name: size for name, size in (dims or {}).items() if isinstance(size, int)}
+
+
+def _need_onnx(path: Path | str, inputs: Collection[str]) -> None:
+    if inputs:
+        raise ModelError(f"{path} has no default values of inputs", ["inputs= is for ONNX models"])
 
 
 def _need_torch(path: Path) -> None:
@@ -375,3 +401,7 @@ def _custom_ops() -> list[str]:
 
 def _sizes_given(dims: Given | None) -> list[str]:
     return [" ".join(f"{name}={size}" for name, size in sorted((dims or {}).items()))]
+
+
+def _inputs_given(inputs: Collection[str]) -> list[str]:
+    return [f"inputs {' '.join(sorted(inputs))}"] if inputs else []

@@ -6,7 +6,8 @@ raises its BurnError here as everywhere; `BackendIsNotSupposedToImplementIt` is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,10 +30,19 @@ if TYPE_CHECKING:
     from burn.options import Given as OptionsGiven
 
 
-def load_onnx(model: Any, *, dims: Given | None = None, **options: Unpack[OptionsGiven]) -> Executable:
+def load_onnx(
+    model: Any, *, dims: Given | None = None, inputs: Collection[str] = (), **options: Unpack[OptionsGiven]
+) -> Executable:
     """Imports and compiles an ONNX model, past the cache: a path, bytes, or a ModelProto."""
     asked = Options.of(**options)  # before the work
-    return executable(import_onnx(model, dims=dims), asked)
+    return executable(import_onnx(model, dims=dims, inputs=inputs), asked)
+
+
+def opened(load: Callable[[Collection[str]], Executable], named: Iterable[str]) -> Executable:
+    """A program that takes the named inputs, default values of the model among them. load: loads it with those as inputs."""
+    program = load(())
+    given = set(named).intersection(program.artefact.signature.defaults)
+    return load(sorted(given)) if given else program
 
 
 class BurnRep(BackendRep):
@@ -46,6 +56,8 @@ class BurnRep(BackendRep):
         self.inputs = self.required + [name for name in names if name in initialised]
         self.outputs = [value.name for value in model.graph.output]
         self.executable: Executable = load_onnx(model, device=device)
+        self._opened: dict[frozenset[str], Executable] = {}
+        self._load = partial(load_onnx, model, device=device)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Raises InputError when inputs are missing, in excess or of the wrong type; RunError from the program."""
@@ -56,7 +68,17 @@ class BurnRep(BackendRep):
                 wanted = f"{len(self.required)} to {len(self.inputs)} ({', '.join(self.inputs)})"
                 raise InputError("wrong number of inputs", [f"{len(inputs)} given, the model takes {wanted}"])
             inputs = dict(zip(self.inputs, inputs, strict=False))
+        if not set(inputs).isdisjoint(self.executable.artefact.signature.defaults):
+            return self._run_with(inputs)
         results = self.executable.run(dict(inputs))
+        return tuple(results[name] for name in self.outputs)
+
+    def _run_with(self, inputs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """A run with other values for constants that the model offers as inputs."""
+        names = frozenset(inputs)
+        if names not in self._opened:
+            self._opened[names] = opened(lambda given: self._load(inputs=given), names)
+        results = self._opened[names].run(dict(inputs))
         return tuple(results[name] for name in self.outputs)
 
 

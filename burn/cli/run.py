@@ -128,15 +128,20 @@ def main(
     options: dict[str, Any] = {"device": device, "precision": precision, "autotune": autotune, "exact": exact}
     texts: list[str] = []
     modules: dict[str, Any] = {}
-    if page is not None and not compiled:
-        executable, texts, modules = _described(model, fixed, Options.of(**options), threads)
-    else:
-        executable = burn.load(
-            model, cache=not no_cache, threads=threads, dims=sizes_given, signed_by=signed_by, **options
-        )
+    opened: list[str] = []  # constants of the model that inputs= of burn.load makes inputs
+    while True:
+        if page is not None and not compiled:
+            executable, texts, modules = _described(model, fixed, opened, Options.of(**options), threads)
+        else:
+            more = {"inputs": opened, "signed_by": signed_by, **options}
+            executable = burn.load(model, cache=not no_cache, threads=threads, dims=sizes_given, **more)
+        defaults = [name for name, _ in inputs if name in executable.artefact.signature.defaults]
+        if compiled or not defaults:
+            break
+        opened = defaults
     load_seconds = time.perf_counter() - start
     executable.limit_to(left())
-    limits = {} if compiled else _limits(model, fixed, executable.inputs, dict(inputs))
+    limits = {} if compiled else _limits(model, fixed, opened, executable.inputs, dict(inputs))
     feeds, sizes = make_inputs(executable.inputs, dict(inputs), fixed if compiled else {}, seed, limits)
 
     progress("running")
@@ -211,6 +216,7 @@ def main(
 def _described(
     model: Path,
     dims: dict[str, int],
+    opened: list[str],
     options: Options,
     threads: int | None,
 ) -> tuple[Executable, list[str], dict[str, Any]]:
@@ -221,13 +227,13 @@ def _described(
 
     if threads is not None:
         set_num_threads(threads)
-    program = read_program(model, dims)
+    program = read_program(model, dims, opened)
     modules = dict(program.node_modules)
     artefact, texts = described(program, options)
     return Executable(artefact, device=options.device), texts, modules
 
 
-def _limits(model: Path, dims: dict[str, int], specs: Any, given: dict[str, str]) -> dict[str, int]:
+def _limits(model: Path, dims: dict[str, int], opened: list[str], specs: Any, given: dict[str, str]) -> dict[str, int]:
     """Upper limits of random integer inputs; reads the model again only if there are such inputs."""
     drawn = [s for s in specs if given.get(s.name, "random") == "random" and s.dtype.startswith(("int", "uint"))]
     if not drawn:
@@ -235,7 +241,7 @@ def _limits(model: Path, dims: dict[str, int], specs: Any, given: dict[str, str]
     from burn.cli.ranges import index_limits
     from burn.loading import read_program
 
-    return index_limits(read_program(model, dims))
+    return index_limits(read_program(model, dims, opened))
 
 
 def _save(path: Path, outputs: dict[str, Any]) -> None:

@@ -99,7 +99,7 @@ def first_difference(model: Path, feeds: Arrays, tolerance: float, peer: str = "
         )
     import onnx
 
-    from burn.adapters.onnx import load_onnx
+    from burn.adapters.onnx import load_onnx, opened
 
     proto = onnx.load(model)
     produced = {output: node for node in proto.graph.node for output in node.output if output}
@@ -111,10 +111,11 @@ def first_difference(model: Path, feeds: Arrays, tolerance: float, peer: str = "
         kept = [o.name for o in session.get_outputs() if o.type.startswith("tensor") and o.name in produced]
         want = dict(zip(kept, session.run(kept, dict(feeds)), strict=True))
     else:
-        program = load_onnx(tapped, device=peer)
+        program = opened(lambda inputs: load_onnx(tapped, inputs=inputs, device=peer), feeds)
         kept = [o.name for o in program.outputs if not o.containers and not o.keys and o.name in produced]
         want = program.run(dict(feeds))
-    got = load_onnx(_tapped(proto, kept)).run(dict(feeds))
+    wanted_alone = _tapped(proto, kept)
+    got = opened(lambda inputs: load_onnx(wanted_alone, inputs=inputs), feeds).run(dict(feeds))
     for name in kept:
         row = compare(name, got[name], np.asarray(want[name]), tolerance)
         if not row["same"]:
@@ -137,8 +138,9 @@ def _tapped(proto: Any, names: list[str]) -> Any:
 def _on_device(model: Path, feeds: Arrays, device: str) -> dict[str, np.ndarray]:
     """The outputs on another of burn's devices."""
     import burn
+    from burn.adapters.onnx import opened
 
-    program = burn.load(model, device=device, cache=False)
+    program = opened(lambda inputs: burn.load(model, inputs=inputs, device=device, cache=False), feeds)
     return {name: as_array(output) for name, output in program.run(dict(feeds)).items()}
 
 

@@ -31,7 +31,7 @@ def artefact_of(program: Program, built: Built, backend: Backend, to_file: bool 
         for i, (name, t) in enumerate(zip(program.output_names, program.output_types, strict=True))
     ]
     return Artefact(
-        signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
+        signature=Signature(tuple(inputs), tuple(outputs), program.random_state, program.defaults),
         target=backend.printer.runs_on,
         code=built.code,
         constants=tuple(_constant(v, program.weights, to_file) for v in built.constants),

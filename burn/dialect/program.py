@@ -43,6 +43,8 @@ class Program:
     """The keys of outputs [n, keys] that callers receive as a list of n dicts."""
     node_modules: dict[str, tuple[SourceModule, ...]] = field(default_factory=dict)
     """Maps the name of a node of the source model to the modules around it, outermost first, if the file says them."""
+    defaults: tuple[str, ...] = ()
+    """Constants that the model offers as inputs with a default value."""
     random_state: bool = False
     """True if the last input is the random state (dialect/random.py), which the executable supplies at each run."""
     _draws: int = field(default=0, repr=False)  # random draws so far

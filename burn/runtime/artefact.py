@@ -59,12 +59,13 @@ class Signature(NamedTuple):
     """A program's inputs and outputs.
 
     With `random_state` the program's entry has one input more than listed, the last: uint64[2], a seed and the number
-    of the call, which the executable supplies.
+    of the call, which the executable supplies. `defaults`: values that are compiled in, and that the model offers as inputs.
     """
 
     inputs: tuple[ValueSpec, ...]
     outputs: tuple[ValueSpec, ...]
     random_state: bool = False
+    defaults: tuple[str, ...] = ()
 
 
 class Constant(NamedTuple):
@@ -238,6 +239,7 @@ class Artefact:
                 "inputs": [spec._asdict() for spec in self.signature.inputs],
                 "outputs": [spec._asdict() for spec in self.signature.outputs],
                 "random_state": self.signature.random_state,
+                "defaults": self.signature.defaults,
             },
             "target": self.target._asdict(),
             "kernels": [kernel._asdict() for kernel in self.kernels],
@@ -330,7 +332,8 @@ def _signature(value: Any) -> Signature:
     for spec in inputs:
         if spec.donated_to is not None and spec.donated_to >= len(outputs):
             raise ValueError(f"input '{spec.name}' is donated to output {spec.donated_to}, which does not exist")
-    return Signature(inputs, outputs, _flag(value["random_state"]))
+    defaults = tuple(map(_text, _list(value.get("defaults", []))))
+    return Signature(inputs, outputs, _flag(value["random_state"]), defaults)
 
 
 def _kernel(value: Any) -> KernelInfo:

@@ -436,7 +436,10 @@ class Executable:
         given = dict(zip(names, positional, strict=False))
         listing = ", ".join(f"'{name}'" for name in names) or "none"
         for name, value in by_name.items():
-            if name not in names:
+            if name in self.artefact.signature.defaults:
+                what = f"'{name}' has a default value in the model, which is compiled in"
+                problems.append(Problem(what, hint=f"burn.load(..., inputs=[{name!r}]) makes it an input"))
+            elif name not in names:
                 problems.append(Problem(f"there is no input '{name}'", hint=f"the inputs are {listing}"))
             elif name in given:
                 problems.append(Problem(f"input '{name}' was given both by position and by name"))

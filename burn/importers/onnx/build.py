@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -43,7 +43,7 @@ from burn.importers.onnx.nchwc import Blocked, block_size, keeps_layout
 from burn.importers.onnx.node import BUILDERS, Node, onnx_op
 from burn.importers.onnx.opening import Opening
 from burn.importers.onnx.ops import load_builders
-from burn.importers.onnx.order import nodes_between
+from burn.importers.onnx.order import initializer_names, nodes_between
 from burn.importers.onnx.tensors import ELEMENT_TYPES, element_name
 from burn.importers.opened import Opened
 
@@ -71,14 +71,31 @@ class _Problems(Problems):
         super().add(problem)
 
 
-def import_onnx(source: Source, *, dims: Given | None = None) -> Program:
+def import_onnx(source: Source, *, dims: Given | None = None, inputs: Collection[str] = ()) -> Program:
     """Reads an ONNX model (a path, its bytes or a ModelProto) into a program.
 
-    dims: values for named sizes, e.g. {"batch": 1}, and what else `Given` says. Raises ModelError that lists everything
-    wrong with the model.
+    dims: values for named sizes, e.g. {"batch": 1}, and what else `Given` says. inputs: initializers that the graph also lists as
+    inputs, which are default values; the program has them as inputs. Raises ModelError that lists everything wrong with the
+    model.
     """
     file = _checked(source)
-    return _search(lambda choices: Importer(file, dims, choices=choices))[1]
+    _check_inputs(file.proto.graph, inputs)
+    return _search(lambda choices: Importer(file, dims, choices=choices, overridden=frozenset(inputs)))[1]
+
+
+def _check_inputs(graph: onnx.GraphProto, given: Collection[str]) -> None:
+    """Raises ModelError for names that are no default values of inputs."""
+    listed = {value.name for value in graph.input}
+    offered = [name for name in initializer_names(graph) if name in listed]
+    wrong = [name for name in given if name not in listed]
+    wrong += [name for name in given if name in listed and name not in offered]
+    if wrong:
+        what = f"the default values are {', '.join(offered)}" if offered else "it has no default values of inputs"
+        problems = [
+            Problem(f"'{name}' is an input already" if name in listed else f"'{name}' is no default value", hint=what)
+            for name in wrong
+        ]
+        raise ModelError("the model does not offer these inputs", problems)
 
 
 def import_opened(
@@ -132,7 +149,8 @@ def _checked(source: Source) -> OnnxFile:
 
 
 class Importer:
-    """The state of one import. opening: what is noted of weights that are to be inputs."""
+    """The state of one import. opening: what is noted of weights that are to be inputs. overridden: initializers that are inputs
+    of the program."""
 
     def __init__(
         self,
@@ -141,8 +159,10 @@ class Importer:
         opening: Opening | None = None,
         dynamic: Varying | None = None,
         choices: Choices | None = None,
+        overridden: Collection[str] = (),
     ) -> None:
         self.file = file
+        self.overridden = overridden
         self.opening = opening
         self.choices = choices or Choices()
         self.opsets = opsets(file.proto.opset_import)
@@ -159,6 +179,7 @@ class Importer:
         self.declared_shapes = dict(_declared(file.proto.graph))
         self._graphs: list[Sequence[onnx.NodeProto]] = []  # the nodes being built, the outermost graph's first
         self._building_again: list[str] = []  # the names that are computed once more, each for the one after it
+        self._defaults: list[str] = []  # initializers that are also inputs, and compiled in
         self._containers: dict[int, Container] = {}  # of inputs that are sequences or optionals
 
     def run(self) -> Program:
@@ -169,6 +190,7 @@ class Importer:
         self.program = Program.create(inputs)
         self._scope.update(zip((name for name, _ in inputs), self.program.inputs, strict=True))
         self.program.input_containers = self._containers
+        self.program.defaults = tuple(self._defaults)
         for i, container in self._containers.items():
             self._scope[inputs[i][0]] = RunList(self.program.inputs[i], container)
         with self.program.building():
@@ -211,8 +233,10 @@ class Importer:
     def _input_types(self, graph: onnx.GraphProto) -> list[tuple[str, TensorType]]:
         types = []
         for value in graph.input:
-            if value.name in self._initializers:
-                continue  # before IR version 4 every initializer was also an input
+            initializer = self._initializers.get(value.name)
+            if initializer is not None and value.name not in self.overridden:
+                self._defaults.append(value.name)  # before IR version 4 every initializer was also an input
+                continue
             kind = value.type.WhichOneof("value")
             tensor = value.type.tensor_type
             if (container := container_of(value.type)) is not None:
@@ -226,6 +250,8 @@ class Importer:
             elif tensor.elem_type not in ELEMENT_TYPES:
                 text = f"input '{value.name}' has the unsupported element type {element_name(tensor.elem_type)}"
                 self.problems.found.append(Problem(text))
+            elif initializer is not None and not tensor.HasField("shape"):
+                types.append((value.name, TensorType(ELEMENT_TYPES[tensor.elem_type], tuple(initializer.dims))))
             elif not tensor.HasField("shape"):
                 shape = self.names.shape_of(value.name)
                 if shape is None:
