@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burn.caching import executable_of, is_cached
 from burn.errors import BurnError, CompileError, ModelError, Problem, TypeMismatch
+from burn.importers.given_sizes import checked_names, checked_sizes
 from burn.options import FULL, Options
 from burn.runtime import Executable, _native, model_identity, package, signing
 from burn.runtime.budget import Limits, limited
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from burn.nn.graph import Graph
 
 _SHOWN = 5  # missing weights that an error names
+MOST_THREADS = 2**31 - 1
 WEIGHTS = frozenset((".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".bpk", ".npz", ".npy"))
 
 
@@ -128,6 +130,7 @@ def load(
     Raises ModelError, listing all problems of the model, CompileError, DeviceError for a GPU that is not there, and
     BudgetExceeded, which names the limit that was passed."""
     limits = Limits.of(max_memory, max_seconds)
+    dims = checked_sizes(dims)
     name = path if isinstance(path, (str, os.PathLike)) else "the model"
     with limited(limits, f"loading {name}"):
         options = Options.of(
@@ -154,8 +157,10 @@ def _load(
     if signed_by is not None and (not isinstance(path, (str, os.PathLike)) or Path(path).suffix != COMPILED):
         hint = f"burn-compile MODEL -o NAME{COMPILED} --sign KEY makes one that is"
         raise ModelError("only compiled programs are signed", [Problem("this is a model", hint=hint)])
-    if isinstance(inputs, str):
-        raise TypeMismatch("inputs= is a list of names", [f"not the text {inputs!r}"])
+    if isinstance(inputs, str) or not (isinstance(inputs, Collection) and all(isinstance(n, str) for n in inputs)):
+        raise TypeMismatch("inputs= is a list of names", [f"not {inputs!r}"])
+    if dynamic is not None:
+        checked_names(dynamic)
     if train:
         if inputs:
             raise TypeMismatch(
@@ -252,6 +257,8 @@ def _to_train(
         from burn.adapters.torch.training import to_train
         from burn.importers.torch import read_pt2
 
+        if dynamic is not None:
+            raise ModelError(f"{path} says which of its sizes vary", ["dynamic= is for ONNX models"])
         return to_train(read_pt2(path), dims=_numbers(path, dims))
     if path.suffix in (".mlir", COMPILED) or path.suffix in WEIGHTS or _stablehlo_file(path):
         raise ModelError(f"{path} cannot be trained", ["ONNX models and PyTorch's .pt2 programs can"])
@@ -348,7 +355,11 @@ def _need_torch(path: Path) -> None:
 def set_num_threads(threads: int) -> None:
     """How many threads every executable of this process uses, the caller's among them. At first it is the number of
     cores, or BURN_NUM_THREADS."""
-    if threads < 1:
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise TypeMismatch("the number of threads is an integer", [f"not {threads!r}"])
+    if not 1 <= threads <= MOST_THREADS:
+        if threads > MOST_THREADS:
+            raise BurnError(f"the number of threads is at most {MOST_THREADS:,}, not {threads:,}")
         raise BurnError(f"the number of threads must be at least 1, not {threads}")
     _native.set_num_threads(threads)
 

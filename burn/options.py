@@ -109,6 +109,10 @@ class Options:
         if unknown := [name for name in given if name not in known]:
             what = [Problem(f"'{name}' is none of {', '.join(known)}", hint=near(name, known)) for name in unknown]
             raise TypeMismatch("there is no such option of a compilation", what)
+        wrong = {name: value for name, value in given.items() if not isinstance(value, _KINDS.get(name, object))}
+        if wrong:
+            what = [f"{name} is {_TEXTS[_KINDS[name]]}, not {value!r}" for name, value in wrong.items()]
+            raise TypeMismatch("an option of a compilation has the wrong type", what)
         return cls(**{name: _FORMS.get(name, _same)(value) for name, value in given.items()})
 
     @property
@@ -172,6 +176,24 @@ def precision_of(name: str) -> str:
 def _same(value: Any) -> Any:
     return value
 
+
+_TEXT, _MAYBE_TEXT, _SWITCH = str, (str, type(None)), int
+
+_KINDS: Mapping[str, Any] = {
+    "precision": _TEXT,
+    "budget": _TEXT,
+    "architecture": _TEXT,
+    "nans": _TEXT,
+    "autotune": _MAYBE_TEXT,
+    "passes": _MAYBE_TEXT,
+    "optimize": _MAYBE_TEXT,
+    "exact": _SWITCH,
+    "cache": _SWITCH,
+    "as_text": _SWITCH,
+}
+"""The Python types of options; a target and a device have checks of their own."""
+
+_TEXTS: Mapping[Any, str] = {_TEXT: "a text", _MAYBE_TEXT: "a text or None", _SWITCH: "True or False"}
 
 _FORMS: Mapping[str, Callable[[Any], Any]] = {
     "device": as_device,

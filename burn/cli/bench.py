@@ -20,15 +20,15 @@ from burn.bench.pauses import BUSY, after_pauses, busy_neighbour
 from burn.bench.peers import PEERS, FilePeer, Where
 from burn.bench.report import Result, as_json, show
 from burn.bench.subject import Feeds, Subject, find
-from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
+from burn.bench.training import STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
 from burn.bench.twins import CASES, GPU_CASES
-from burn.cli.common import Size, Terminal, once
+from burn.cli.common import Precision, Size, Terminal, once
 from burn.cli.profile import profiled, show_profile
 from burn.cli.profile import roofline as measured
 from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError
-from burn.options import PRECISIONS
+from burn.options import HALF, precision_of
 from burn.runtime.files import save_text
 
 PROFILED = 5  # runs of a profile, which shows medians
@@ -100,7 +100,7 @@ def main() -> None:
 )
 @click.option(
     "--precision",
-    type=click.Choice(list(PRECISIONS)),
+    type=Precision(),
     default="fp32",
     show_default=True,
     help="of matmuls; torch's autocast",
@@ -179,7 +179,7 @@ def models(
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="turns that they are spread over")
 @click.option("--memory/--no-memory", default=True, help="also what steps take of a host's memory, in own processes")
 @click.option("--device", default="cpu", show_default=True, help="cpu, or a GPU: cuda, cuda:1")
-@click.option("--precision", type=click.Choice(list(CLOSE)), default="float32", show_default=True, help="of matmuls")
+@click.option("--precision", type=Precision(["fp32", *HALF]), default="fp32", show_default=True, help="of matmuls")
 @click.option(
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="write the figures there too"
 )
@@ -196,7 +196,7 @@ def train(
 ) -> None:
     """Time training steps (AdamW) of models in burn and torch: cnn, gpt, resnet18 and minilm, or, for GPUs, bert-base, gpt2 and
     resnet50. The default depends on the device."""
-    setting = Setting(threads, device, precision)
+    setting = Setting(threads, device, precision_of(precision))
     results: list[Trained] = []
     try:
         if setting.is_host:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from burn.errors import BurnError, InputError, Problem, shown
+from burn.options import PRECISIONS
 from burn.variables import variable
 
 PIPE_WIDTH = 110  # columns of a table that no terminal shows
@@ -122,6 +123,17 @@ class Size(click.ParamType):
         if not symbol or not number.isdecimal():
             self.fail(f"'{value}' is not NAME=NUMBER", param, ctx)
         return symbol, int(number)
+
+
+class Precision(click.Choice):
+    """A precision by its short or its long name; values are the short ones."""
+
+    def __init__(self, names: Sequence[str] = tuple(PRECISIONS)) -> None:
+        super().__init__(names)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        short = {PRECISIONS[name]: name for name in self.choices}
+        return super().convert(short.get(value, value), param, ctx)
 
 
 class Seed(click.IntRange):

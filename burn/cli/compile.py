@@ -12,7 +12,7 @@ import click
 from rich import box
 from rich.table import Column, Table
 
-from burn.cli.common import Named, Progress, Size, command, console, once, print_json
+from burn.cli.common import Named, Precision, Progress, Size, command, console, once, print_json
 from burn.cli.export import instance, program_from, read, with_weights
 from burn.cli.objects import find, sibling
 from burn.codegen.cpu.target import TARGETS
@@ -54,7 +54,7 @@ _SHOWN = 4
     "this machine's by default, elsewhere a common one",
 )
 @click.option("--feature", "features", multiple=True, help="what that CPU has besides, as LLVM calls it; repeatable")
-@click.option("--name", default="", help="what functions of the C interface begin with; OUTPUT's name by default")
+@click.option("--name", help="what functions of the C interface begin with; OUTPUT's name by default")
 @click.option(
     "--weights", type=click.Choice(["embedded", "file"]), default="embedded", show_default=True, help="where they go"
 )
@@ -68,7 +68,7 @@ _SHOWN = 4
 @click.option("--exact", is_flag=True, help="sum products as they stand (no Winograd)")
 @click.option(
     "--precision",
-    type=click.Choice(["fp32", *HALF]),
+    type=Precision(["fp32", *HALF]),
     default="fp32",
     show_default=True,
     help="of matmuls and convolutions",
@@ -103,7 +103,7 @@ def main(
     targets: tuple[str, ...],
     cpu: str | None,
     features: tuple[str, ...],
-    name: str,
+    name: str | None,
     weights: str,
     optimize: str,
     exact: bool,
@@ -124,6 +124,8 @@ def main(
     OUTPUT's ending says what is written: nothing for a command, .o, .ll, .py (Triton) or .burn (a package that burn.load runs);
     --emit shared, static and wasm make folders."""
     start = time.perf_counter()
+    if name == "":
+        raise click.BadParameter("a name is not empty", param_hint="--name")
     kind = emit or kind_of(output)
     if not output.parent.is_dir():
         raise BurnError(f"{output.parent}: there is no such folder")
@@ -135,7 +137,7 @@ def main(
     gpus = tuple(gpu(one) for one in named if names_device(one))
     form = {"beside": weights == "file", "small": optimize == "size", "exact": exact}
     more = {"also": tuple(also), "gpus": gpus, "precision": precision_of(precision)}
-    options = Options(first, cpu, name, features=features, key=key, told=told, **form, **more)
+    options = Options(first, cpu, name or "", features=features, key=key, told=told, **form, **more)
     _check(kind, options, reports)
     _spare([Path(model), *([parameters] if parameters else [])], kind, output, options)
     progress = Progress(2)

@@ -13,6 +13,7 @@ import click
 
 from burn.cli.common import (
     Named,
+    Precision,
     Progress,
     Seed,
     Size,
@@ -27,7 +28,7 @@ from burn.cli.common import (
 from burn.cli.profile import profiled, roofline, show_profile
 from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError, shown
-from burn.options import PRECISIONS, Options
+from burn.options import Options
 from burn.runtime.budget import left
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
     "--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the median is shown"
 )
 @click.option("--device", default="cpu", show_default=True, help="cpu, or a GPU: cuda, cuda:1")
-@click.option("--precision", type=click.Choice(list(PRECISIONS)), default="fp32", help="of products", show_default=True)
+@click.option("--precision", type=Precision(), default="fp32", help="of matmuls", show_default=True)
 @click.option(
     "--autotune",
     type=click.Choice(MODES),

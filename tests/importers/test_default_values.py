@@ -64,7 +64,7 @@ def test_names_that_are_no_default_values_are_refused(path: Path) -> None:
         burn.load(path, inputs=["V"])
     with pytest.raises(ModelError, match="'x' is an input already"):
         burn.load(path, inputs=["x"])
-    with pytest.raises(TypeMismatch, match="not the text 'W'"):
+    with pytest.raises(TypeMismatch, match="not 'W'"):
         burn.load(path, inputs="W")
     with pytest.raises(TypeMismatch, match="inputs= is for inference"):
         burn.load(path, inputs=["W"], train=True)  # type: ignore[call-overload]

@@ -200,7 +200,7 @@ def resolved(target: str | Target | None) -> Target:
     if isinstance(target, Target):
         return target
     own = {name: t for name, t in TARGETS.items() if t.is_compiled_here}
-    if target not in own:
+    if not isinstance(target, str) or target not in own:
         raise TypeMismatch(f"there is no target {target!r}", [f"there are {', '.join(own)}"])
     return own[target]
 
