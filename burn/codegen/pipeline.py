@@ -71,6 +71,7 @@ def pipeline(
     narrow_weights: bool = False,
     first: str = "",
     ordered_sums: bool = False,
+    derivatives: bool = False,
 ) -> Pipeline:
     """The passes of a compilation. Attention and windows are kept whole because kernel printers take them so; convolutions become
     channels-last.
@@ -78,7 +79,7 @@ def pipeline(
     layouts: the back end's passes at `Point.LAYOUT`. first: its passes before composites are decomposed. composites:
     further composites that it has kernels for, and features of composites (`Op.kernel_features`). narrow_weights: its
     kernels read weights of a few bits as they are stored. ordered_sums: sums keep the order of the program, and memory
-    does not grow."""
+    does not grow. derivatives: the forward pass computes those of activations."""
     kept = "+".join(("attention", "windows", *composites, *(["block_dot"] if narrow_weights else [])))
     # deep trees apart, where all trees of an op are walked as deep as the deepest
     trees = "" if "tree_leaves" in composites else "split_trees"
@@ -94,7 +95,9 @@ def pipeline(
         "layout,simplify",
         layouts,
         Point.LAYOUT,
-        "fold,rematerialise",
+        "fold",
+        "keep_derivatives" if derivatives else "",
+        "rematerialise",
         Point.MEMORY,
         "fuse,release,donate",
     )

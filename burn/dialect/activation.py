@@ -235,6 +235,16 @@ class Silu(Op, name="silu", traits=Trait.FOLLOWS_PRECISION, batching=elementwise
         return in_wide(silu, x)
 
 
+GELU_CUBE = 0.044715
+"""The factor of the cube in GELU's approximation by tanh."""
+
+
+def tanh_curve(v: ir.Value) -> ir.Value:
+    """The tanh of GELU's approximation."""
+    cube = ops.mul(ops.mul(ops.mul(v, v), v), number_like(GELU_CUBE, v))
+    return ops.tanh(ops.mul(ops.add(v, cube), number_like(math.sqrt(2 / math.pi), v)))
+
+
 class Gelu(Op, name="gelu", traits=Trait.FOLLOWS_PRECISION, batching=elementwise):
     """x times the cumulative distribution function of the standard normal distribution (arXiv:1606.08415): by erf
     ("none") or by tanh ("tanh"). Shapes: x [...] -> [...]."""
@@ -252,8 +262,7 @@ class Gelu(Op, name="gelu", traits=Trait.FOLLOWS_PRECISION, batching=elementwise
     def decompose(cls, x: ir.Value, approximate: str) -> ir.Value:
         def gelu(v: ir.Value) -> ir.Value:
             if approximate == "tanh":
-                cube = ops.mul(ops.mul(ops.mul(v, v), v), number_like(0.044715, v))
-                curve = ops.tanh(ops.mul(ops.add(v, cube), number_like(math.sqrt(2 / math.pi), v)))
+                curve = tanh_curve(v)
             else:
                 curve = ops.erf(ops.mul(v, number_like(math.sqrt(0.5), v)))
             return ops.mul(ops.mul(v, number_like(0.5, v)), ops.add(curve, number_like(1, v)))

@@ -17,7 +17,14 @@ TREES = ("tree_leaves",)
 def _with(layouts: str, small: bool = False, ordered_sums: bool = False) -> Pipeline:
     composites = GRADIENTS if small else GRADIENTS + TREES
     layouts = f"loop_slices,{layouts}"
-    return pipeline(layouts, composites, narrow_weights=True, first="interleave_phases", ordered_sums=ordered_sums)
+    return pipeline(
+        layouts,
+        composites,
+        narrow_weights=True,
+        first="interleave_phases",
+        ordered_sums=ordered_sums,
+        derivatives=True,
+    )
 
 
 PIPELINE = _with("winograd,pack")

@@ -3,9 +3,11 @@ zero."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.activation import GELU_CUBE, tanh_curve
 from burn.dialect.adjoint.rules import rule
 from burn.dialect.compose import (
     along,
@@ -77,6 +79,35 @@ def _rises(x: Value, alpha: float, beta: float) -> Value:
 def softplus(g: Value, y: Value, x: Value) -> Value:
     """The ops of its decomposition have a kink at 0, softplus has none."""
     return ops.mul(g, ops.sigmoid(x))
+
+
+@rule("silu")
+def silu(g: Value, y: Value, x: Value, alpha: float) -> Value:
+    """sigmoid(z) (1 + z (1 - sigmoid(z))), z = alpha x. The derivative is one value, as in `gelu`."""
+    dtype = type_of(x).dtype
+    v = convert(x, wide(dtype))
+    z = v if alpha == 1.0 else times(v, alpha)
+    curve = ops.sigmoid(z)
+    slope = ops.mul(curve, plus(ops.mul(z, ops.sub(number_like(1.0, v), curve)), 1.0))
+    return convert(ops.mul(convert(g, wide(dtype)), slope), dtype)
+
+
+@rule("gelu")
+def gelu(g: Value, y: Value, x: Value, approximate: str) -> Value:
+    """The cotangent is multiplied once, by a derivative of x alone: the forward pass can keep that instead of x
+    (`passes/keep_derivatives.py`)."""
+    dtype = type_of(x).dtype
+    v = convert(x, wide(dtype))
+    if approximate == "tanh":
+        curve = tanh_curve(v)
+        inner = plus(times(ops.mul(v, v), 3 * GELU_CUBE), 1.0)
+        density = ops.mul(ops.sub(number_like(1.0, v), ops.mul(curve, curve)), times(inner, math.sqrt(0.5 / math.pi)))
+    else:
+        z = times(v, math.sqrt(0.5))
+        curve = ops.erf(z)  # its code contains this exponential
+        density = times(ops.exp(ops.neg(ops.mul(z, z))), math.sqrt(0.5 / math.pi))
+    slope = ops.add(times(plus(curve, 1.0), 0.5), ops.mul(v, density))
+    return convert(ops.mul(convert(g, wide(dtype)), slope), dtype)
 
 
 @rule("mish")

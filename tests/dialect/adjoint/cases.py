@@ -111,6 +111,8 @@ CONV: dict[str, Any] = {"strides": (2, 1), "dilations": (1, 2), "low": (1, 0), "
 CASES: tuple[Case, ...] = (
     *(Case(n, n, lambda x, n=n: getattr(ops, n)(x), (N3,), (d,), n not in STRAIGHT) for n, d in ONE.items()),
     *(Case(n, n, lambda a, b, n=n: getattr(ops, n)(a, b), (N3, (3,)), d, n != "add") for n, d in TWO.items()),
+    Case("gelu by tanh", "gelu", lambda x: ops.gelu(x, approximate="tanh"), (N3,)),
+    Case("silu of a scaled operand", "silu", lambda x: ops.silu(x, alpha=1.7), (N3,)),
     Case("mul of sizes that the run tells", "mul", lambda a, b: a * b, (("n", 1), (1, 4))),
     Case("a number and a tensor", "div", lambda a, b: a / b, ((), ("n",)), (normal, POSITIVE)),
     Case("power zero", "pow", lambda a: a ** burn.constant([0.0, 1.0, 2.0], "float64"), (N3,)),
