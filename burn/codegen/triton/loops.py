@@ -421,7 +421,10 @@ class Loops:
         if not r.kind.startswith("arg"):
             return ""
         index, within = self.printer.dim(r.index), self.printer.axes["r"].mask
-        text = self.full(index)
+        if self.printer.span(r.index) == NONE:  # `tl.broadcast_to` takes no number
+            text = f"tl.full({self.shape}, {index}, tl.int64)"
+        else:
+            text = self.full(index)
         return self.code.let(f"{f'tl.where({within}, {text}, -1)' if within else text}.to(tl.int64)", "index")
 
     def _finish(self, r: Reduction, value: str, index: str) -> None:

@@ -52,3 +52,29 @@ def sources_of(
 def warp_specialised(sources: list[Source]) -> list[Source]:
     """Those that are warp-specialised."""
     return [source for source in sources if "gl.warp_specialize(" in source.text]
+
+
+def check_text(source: Source, machine: Machine = HOPPER) -> None:
+    """Runs the front end of Triton's compiler on a kernel's text, which takes a few milliseconds. Raises its errors. It must not
+    run after Triton's interpreter in a process: that one replaces functions of the language."""
+    import triton.language as tl
+    from triton._C.libtriton import ir
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, make_backend
+
+    from burn.codegen.triton.worker import _function
+
+    function = _function(source)
+    names = function.arg_names
+    signature = dict(zip(names, source.types, strict=False)) | dict.fromkeys(names[len(source.types) :], "constexpr")
+    constants = {(number,): value for number, value in source.constants}
+    constants |= {(names.index("INT"),): tl.int64 if source.wide else tl.int32}
+    constants |= {(names.index(name),): value for name, value in source.named}
+    made = ASTSource(function, signature, constants, {})
+    target = GPUTarget(machine.kind, machine.architecture, machine.warp)
+    backend = make_backend(target)
+    options = backend.parse_options({"num_warps": source.warps, "num_stages": 1})
+    scope = ir.context()
+    ir.load_dialects(scope)
+    backend.load_dialects(scope)
+    made.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), scope)
