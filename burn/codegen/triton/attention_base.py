@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from burn.codegen.printing.code import Unprintable
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
-from burn.codegen.triton.code import Axis, Code
+from burn.codegen.triton.code import NONE, Axis, Code
 from burn.codegen.triton.functions import dot, narrowed, triton_type
 from burn.codegen.triton.heuristics.device import LEAST
 from burn.codegen.triton.heuristics.sizes import power_of_two
@@ -133,8 +133,10 @@ class Attended:
                 printer.axes[axis] = self.axis(axis, loop, indices, block, whole and axis == "k")
             value = printer.value(node)
             load = node.arg if isinstance(node, Convert) else node
-            mask = " & ".join(a.mask for a in printer.axes.values() if a.mask)
-            if mask and not isinstance(load, Load):
+            # a masked load gives 0 along the axes of its address
+            zero = printer.span(load.offset) if isinstance(load, Load) else NONE
+            mask = " & ".join(a.mask for name, a in printer.axes.items() if a.mask and name not in zero)
+            if mask:
                 value = f"tl.where({mask}, {value}, 0.0)"
             return code.let(f"tl.broadcast_to({value}, {shape}).to({self.narrow or self.type})", name)
 

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 @dataclass(frozen=True)
 class Attention:
-    """s, t: queries and keys; h on g heads of d features; back: with its gradients; turned: [b, s, h, d] comes in."""
+    """s, t: queries and keys; h on g heads of d features; back: with its gradients; turned: [b, s, h, d] comes in.
+    expanded: an axis of the queries along which one element is expanded."""
 
     s: Dim = 4096
     t: Dim = 4096
@@ -34,11 +35,16 @@ class Attention:
     back: bool = False
     transposed: bool = False
     mask: bool = False
+    expanded: int = 0
     settings: dict[str, Any] = field(default_factory=lambda: {"causal": True})
 
     def program(self) -> Program:
-        shapes = [(2, n, s, self.d) for n, s in ((self.h, self.s), (self.g, self.t), (self.g, self.t))]
+        shapes: list[tuple[Dim, ...]] = [
+            (2, n, s, self.d) for n, s in ((self.h, self.s), (self.g, self.t), (self.g, self.t))
+        ]
         shapes = [(b, s, h, d) for b, h, s, d in shapes] if self.transposed else shapes
+        whole = shapes[0]
+        shapes[0] = tuple(1 if self.expanded and n == self.expanded else size for n, size in enumerate(whole))
         given = [(name, TensorType(self.dtype, shape)) for name, shape in zip("qkv", shapes, strict=True)]
         given += [("cotangent", TensorType(self.dtype, (2, self.h, self.s, self.d)))] if self.back else []
         given += [("mask", TensorType(self.dtype, (self.s, self.t)))] if self.mask else []
@@ -46,6 +52,7 @@ class Attention:
         inputs = dict(zip((name for name, _ in given), program.inputs, strict=True))
         with program.building("node"):
             qkv = [inputs[name] for name in "qkv"]
+            qkv[0] = ops.broadcast_to(qkv[0], shape=whole) if self.expanded else qkv[0]
             read = [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in qkv] if self.transposed else qkv
             y = ops.attention(*read, inputs.get("mask"), None, scale=0.125, **self.settings)
             made = [("y", y)]
@@ -63,6 +70,7 @@ FITTING = {
     "heads of 64": Attention(),
     "heads of 128, and what gradients want": Attention(d=128, s=2049, t=2049, back=True),
     "shared keys, features beside heads": Attention(h=6, g=2, s=4100, t=4100, transposed=True, dtype="float16"),
+    "one head of queries": Attention(expanded=1),
     "no place is hidden": Attention(d=80, s=2500, t=3000, settings={}),
     "behind a prefix": Attention(d=128, s=2048, t=5000, settings={"causal": True, "offset": 2952}),
 }
@@ -77,6 +85,8 @@ OTHERS = {
     "a window": (Attention(settings={"causal": True, "left": 100}), "sm_90"),
     "a cap": (Attention(settings={"softcap": 2.0}), "sm_90"),
     "rows that are no multiples of 16 bytes": (Attention(d=60), "sm_90"),
+    "one row of queries": (Attention(expanded=2), "sm_90"),
+    "one feature of queries": (Attention(expanded=3), "sm_90"),
     "gradients of shared keys": (Attention(s=100, t=100, h=4, g=2, d=128, back=True), "sm_90"),
     "an older GPU": (Attention(), "sm_80"),
     "a newer GPU": (Attention(), "sm_100"),

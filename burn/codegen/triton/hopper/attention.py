@@ -12,6 +12,7 @@ from burn.codegen.triton.hopper.warp_specialised import (
     GROUP,
     SIZES,
     WarpSpecialisedPrinter,
+    is_block,
     is_rounding,
     matrix_text,
     printable,
@@ -21,7 +22,7 @@ from burn.codegen.triton.hopper.warp_specialised import (
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, product
-from burn.kernels.body import AttentionKernel, Load, has_dropout
+from burn.kernels.body import AttentionKernel, has_dropout
 from burn.kernels.rewrite import fetches
 
 
@@ -53,7 +54,7 @@ class _Attention(WarpSpecialisedPrinter):
         return bool(
             self.narrow
             and self.shape
-            and isinstance(self.query, Load)
+            and is_block(self.query, self.mine, kernel.depth)
             and self.keys
             and self.mixed
             and kernel.first == 0

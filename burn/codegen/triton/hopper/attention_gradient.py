@@ -12,6 +12,7 @@ from burn.codegen.triton.hopper.warp_specialised import (
     GROUP,
     SIZES,
     WarpSpecialisedPrinter,
+    is_block,
     is_rounding,
     matrix_text,
     printable,
@@ -21,7 +22,7 @@ from burn.codegen.triton.hopper.warp_specialised import (
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, product
-from burn.kernels.body import AttentionGradientKernel, Const, Load, has_dropout
+from burn.kernels.body import AttentionGradientKernel, Const, has_dropout
 from burn.kernels.rewrite import fetches
 
 
@@ -57,8 +58,8 @@ class _Gradient(WarpSpecialisedPrinter):
         return bool(
             self.narrow
             and self.shape
-            and isinstance(self.keys, Load)
-            and isinstance(self.mixed, Load)
+            and is_block(self.keys, self.mine, kernel.depth)
+            and is_block(self.mixed, self.mine, kernel.column)
             and self.queries
             and self.output_gradient
             and isinstance(kernel.score_derivative, Const)

@@ -30,6 +30,7 @@ from burn.kernels.body import (
     Scalar,
     Where,
     children,
+    loop_atoms,
     walk,
 )
 
@@ -189,6 +190,12 @@ def printable(value: Scalar) -> bool:
         if not fine:
             return False
     return True
+
+
+def is_block(value: Scalar, *loops: LoopVar) -> bool:
+    """True if a value is a load whose address depends on each of these loops. The loaded block then has the multiplication's
+    shape, and zeros past the loops' ends."""
+    return isinstance(value, Load) and set(loops) <= loop_atoms(value.offset)
 
 
 def rounds(value: Scalar, dtype: str) -> bool:
