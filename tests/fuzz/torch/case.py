@@ -8,6 +8,7 @@ import os
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -127,7 +128,8 @@ def results(module: torch.nn.Module, x: torch.Tensor, gradients: bool, run: Any 
     module.zero_grad()
     x = x.clone().requires_grad_(gradients)
     try:
-        with torch.set_grad_enabled(gradients):
+        # constants of the program are on the device of x
+        with torch.set_grad_enabled(gradients), nullcontext() if x.device.type == "cpu" else x.device:
             out = (module if run is None else run)(x)
             values = [("result", out.detach())]
             if gradients and out.requires_grad:
