@@ -21,6 +21,9 @@ from burn.dialect.types import TensorType
 GROUP = 16
 """Neighbours whose bits come from the same few calls; a row begins with a group of its own."""
 
+CONSTANT = "random_kept_constant"
+"""The feature of a draw without random numbers, or of a scalar. No back end has a kernel for it."""
+
 COARSE = 0.01
 """The least rate, and the least rate of kept elements, for which 16 bits are enough: it is met to 1 in 1,000."""
 
@@ -66,6 +69,9 @@ class RandomKept(Op, name="random_kept"):
         if not 0 <= rate <= 1:
             cls.fail(f"the rate is a probability, not {rate}", "rate")
         return TensorType("bool", shape)
+
+    def kernel_features(self) -> tuple[str, ...]:
+        return () if self.shape and 0 < self.rate < 1 else (CONSTANT,)
 
     @classmethod
     def decompose(cls, key: ir.Value, shape: tuple[Dim, ...], rate: float) -> ir.Value:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from burn.dialect.dims import Dim, Expr, atoms, dim_min, floordiv, mod, product
+from burn.dialect.dims import Dim, Expr, atoms, dim_min, exact_div, floordiv, mod, product
+from burn.dialect.dropout import GROUP, Draws, calls_of_row
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, full_name
 from burn.dialect.pointwise import Bitcast, Cast, Pointwise
@@ -22,6 +23,7 @@ from burn.kernels.body import (
     Convert,
     Fetched,
     Index,
+    Kept,
     Load,
     Reinterpret,
     Scalar,
@@ -209,6 +211,17 @@ def _dim_values(low: Lowering, op: Op, index: Indices) -> Scalar:
     for k in reversed(range(len(op.dims) - 1)):
         result = Where("int64", ((index[0] - k, 1),), Index("int64", op.dims[k]), result)
     return result
+
+
+@rule("random_kept")
+def _random_kept(low: Lowering, op: Op, index: Indices) -> Scalar:
+    """If rows are whole groups, the tensor is one row: an index without a division shows which neighbours share a call."""
+    *lead, columns = result_type(op).shape
+    row, column, calls = linear(index[:-1], lead), index[-1], calls_of_row(Draws.of(op.rate), columns)
+    if exact_div(columns, GROUP) is not None:
+        row, column, calls = 0, row * columns + column, 0
+    first, second = (low.at(op.key, (word,)) for word in (0, 1))
+    return Kept("bool", (first, second), row, column, calls, op.rate)
 
 
 @rule("broadcast_to")

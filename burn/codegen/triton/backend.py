@@ -21,6 +21,7 @@ from burn.codegen.triton.printer import GPUPrinter
 from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.attention import DROPOUT
 from burn.dialect.attention_gradient import MASK_GRADIENT
+from burn.dialect.dropout import RandomKept
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
 from burn.kernels.layouts import Layouts
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 PIPELINE = pipeline(
     "loop_slices,align,contiguous_depth,merge_block_dots,block_words",
-    ("attention_forward", "attention_backward", DROPOUT, MASK_GRADIENT),
+    ("attention_forward", "attention_backward", DROPOUT, MASK_GRADIENT, RandomKept.OP_NAME),
     narrow_weights=True,
     first="dilate,merge_groups,space_to_depth",
 )

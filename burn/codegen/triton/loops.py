@@ -68,6 +68,13 @@ def emit(
     return Loops(kernel, values, sizes, sites, processors, hints, alike).print()
 
 
+def _widest(kernel: LoopKernel) -> int:
+    """Bytes of the widest element that an iteration reads or writes at an index of its own."""
+    moved = {w.buffer for s in kernel.stages for w in s.writes}
+    moved |= {n.buffer for s in kernel.stages for n in loads(s.scalars) if loop_atoms(n.offset)}
+    return max((DTYPES[kernel.buffers[number].dtype].bits + 7) // 8 for number in moved)
+
+
 def _length(stage: Stage) -> Dim:
     return product([v.extent for v in stage.loops])
 
@@ -148,8 +155,7 @@ class Loops:
             order = [sizes.parallel[i].extent for i in (*self.layout.order, self.layout.across)]
             self.block = transposed_block(order[-1], order[-2], product(order[:-2]), processors)
         else:
-            widest = max(DTYPES[b.dtype].bits for b in sizes.buffers)
-            self.block = LoopBlock(ELEMENTS) if alike else flat(self.count, (widest + 7) // 8, processors)
+            self.block = LoopBlock(ELEMENTS) if alike else flat(self.count, _widest(sizes), processors)
         if any(s.order != "parallel" for s in kernel.stages):
             self.block = replace(self.block, rows=min(self.block.rows, SEQUENTIAL_ROWS))
         last = self.layout.transposed or self.layout.across is not None
@@ -215,6 +221,8 @@ class Loops:
         count = printer.dim(product([v.extent for v in kernel.parallel]))
         printer.axes["x"] = Axis("x", self._inside("inside", "x", count, self.count, self.block.rows))
         printer.walk_flat([kernel.parallel[i] for i in self.layout.order], "x", frozenset("x"))
+        if len(kernel.parallel) == 1:
+            printer.blocks = {kernel.parallel[0]: (f"({first} * ROWS)", f"tl.arange(0, ROWS){self.down}")}
         return ceildiv(self.count, self.block.rows)
 
     def _transposed_indices(self) -> Dim:

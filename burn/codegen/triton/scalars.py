@@ -277,7 +277,8 @@ class ScalarPrinter(ExpressionPrinter):
         """The terms of a column are apart: a compiler then sees which elements share a call of the cipher."""
         draws = Draws.of(node.rate)
         key = ", ".join(map(self.value, node.words))
-        start, along = next(text for loop, text in self.blocks.items() if node.column == Expr.of(loop))
+        parts = (text for loop, text in self.blocks.items() if node.column == Expr.of(loop))
+        start, along = next(parts, ("0", self.dim(node.column)))
         at = f"{self.dim(node.row)}, {self.dim(node.calls)}, {start}, {along}"
         return f"kept({key}, {at}, {draws.bits}, {draws.threshold(node.rate)})"
 

@@ -10,6 +10,7 @@ from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.control import captured, defined_symbols
 from burn.dialect.convolution import Windows
 from burn.dialect.dims import Dim, exact_div, product
+from burn.dialect.dropout import RandomKept
 from burn.dialect.indexing import Gather
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
@@ -85,7 +86,8 @@ class Choice:
 
     # ---- choosing ------------------------------------------------------------------------------------------------------
     def _assign(self, op: Op) -> None:
-        for cluster in self._candidates(op) if not self._widens(op) else ():
+        alone = isinstance(op, RandomKept) or self._widens(op)
+        for cluster in self._candidates(op) if not alone else ():
             if self._deferred_to_reduction(op, cluster) or cluster.is_update != self._is_update(op):
                 continue
             if cluster.size < self.max_ops and not cluster.closed and self._joins(op, cluster):
@@ -368,6 +370,7 @@ class Choice:
         space = type_of(op.x).shape if kind == "reduce" else type_of(op.operation.results[0]).shape
         axes = axes_of(op) if kind == "reduce" else frozenset()
         cluster = Cluster(kind, space, axes=axes, is_update=self._is_update(op))
+        cluster.closed = isinstance(op, RandomKept)  # in a layout of its own, neighbours share a call of the cipher
         self._join(op, cluster)
         return cluster
 

@@ -34,7 +34,7 @@ class Cluster:
     needs: set[Cluster] = field(default_factory=set)  # clusters whose results or sizes it reads
     users: set[Cluster] = field(default_factory=set)  # clusters that read its results or sizes
     rank: int = 0  # greater than the ranks of all its dependences
-    closed: bool = False  # ends with a view: nothing more may join
+    closed: bool = False  # nothing more may join: it ends with a view, or has a layout of its own
     size: float = 0.0  # the number of its members, see `size_of`
     is_update: bool = False  # computes the next values of state, and nothing else
 
