@@ -22,6 +22,7 @@ from burn.importers.opened import Opened
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
 from burn.passes.environment import ANYWHERE
+from burn.passes.join_dots import JoinDots
 from burn.passes.pipeline import parse
 from burn.passes.precision import narrow
 from burn.tensors import Tensor, constant
@@ -56,6 +57,7 @@ class Forms:
             opened = self.of(training)
             program = opened.program.copy()
             narrow(program, dtype, [program.inputs[number] for number in opened.parameters])
+            JoinDots().run(program)
             self._converted[training, dtype] = replace(opened, program=program)
         return self._converted[training, dtype]
 

@@ -88,3 +88,29 @@ def test_gradients(gpu: SimulatedGPU, name: str) -> None:
             k.name for k in step.executable.artefact.kernels if k.kind == "loop" and "transpose" in k.name.split("+")
         ]
         assert copies == [] and sum("concat" in k.name for k in step.executable.artefact.kernels) == 1
+
+
+class Separate(torch.nn.Module):
+    """Three projections of a layer's result, as transformers writes them, without attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        width = HEADS * DEPTH
+        self.first, self.q, self.k, self.v, self.out = (torch.nn.Linear(width, width) for _ in range(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        return self.out(self.q(x) * self.k(x) + self.v(x))
+
+
+def test_separate_projections_in_half_precision(gpu: SimulatedGPU) -> None:
+    """Of three layers there are three matmuls and their gradients, without that of the input."""
+    torch.manual_seed(0)
+    x = torch.randn(BATCH, ROWS, HEADS * DEPTH)
+    twin = burn.compile(Separate(), (x,), train=True)
+    step = train.step(
+        twin, lambda m, x: (m(x) ** 2).sum(), optim.SGD(twin, lr=1.0), device="cuda", precision="bfloat16"
+    )
+    step(burn.tensor(x.numpy()).to("cuda"))
+    kinds = [kernel.kind for kernel in step.executable.artefact.kernels]
+    assert kinds.count("contract") == 3 + 3 + 2
