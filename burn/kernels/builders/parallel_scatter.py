@@ -4,7 +4,8 @@ Colliding updates are those that may have one target: all tuples of a `scatter_n
 `scatter_elements`. A few candidates are compared with every element (`_ParallelScatter.compared`). For many, a kernel ranks the
 updates by target in a stable order. An update's rank is the number of updates with a lesser target or an earlier one
 with the same target. The updates of an element then have consecutive ranks; one iteration combines them, and the
-element reads the result (`_ParallelScatter.ranked`). The result does not depend on timing: the bits are always the same.
+element reads the result (`_ParallelScatter.ranked`). The result does not depend on timing: the bits are always the same. Targets
+are checked once; ranks and what is found by them are in range by construction.
 """
 
 from __future__ import annotations
@@ -203,14 +204,14 @@ class _ParallelScatter:
         bodies = {"less": Convert("int32", Apply("bool", "lt", (its, mine))), "same": same, "before": in_front}
         counted = Stage((other,), tuple(Reduction(name, "sum", "int32", body) for name, body in bodies.items()))
         less, alike, before = (Reduced("int32", name) for name in bodies)
-        rank = self._update_offset(line, low.fetch(_plus(less, before), self.count, site))
+        rank = self._update_offset(line, low.fetch(_plus(less, before), self.count, site, True))
         order, runs, slots = (self._shared(builder, n, writes=True) for n in (ORDER, RUNS, SLOTS))
         is_first = Apply("bool", "eq", (before, Const("int32", 0)))
         begin = _plus(less, alike if self.reduction == "none" else Const("int32", 1))
         writes = (
             Write(order, rank, Convert("int32", Index("int64", candidate))),
             Write(runs, rank, Apply("int32", "select", (is_first, alike, Const("int32", 0)))),
-            Write(slots, self._slot_offset(line, low.fetch(mine, product(self.target_shape), site)), begin),
+            Write(slots, self._slot_offset(line, low.fetch(mine, product(self.target_shape), site, True)), begin),
         )
         return self._kernel(builder, variables, writes, counted)
 
@@ -222,8 +223,8 @@ class _ParallelScatter:
         order, runs = self._shared(builder, ORDER), self._shared(builder, RUNS)
         here, (further,) = loop_index(variables), loop_index((step,))
         line, rank, rest = here[: len(self.lines)], here[len(self.lines)], here[len(self.lines) + 1 :]
-        run = low.fetch(low.load(runs, self._update_offset(line, rank)), self.count + 1, site)
-        candidate = low.fetch(low.load(order, self._update_offset(line, rank + further)), self.count, site)
+        run = low.fetch(low.load(runs, self._update_offset(line, rank)), self.count + 1, site, True)
+        candidate = low.fetch(low.load(order, self._update_offset(line, rank + further)), self.count, site, True)
         kind = KINDS[self.reduction]
         none = Const(self.dtype, nothing(kind, self.dtype))
         body = Where(
@@ -242,11 +243,11 @@ class _ParallelScatter:
         here = loop_index(variables)
         line, named, rest, shorter = self.split_index(here)
         slot = low.load(self._shared(builder, SLOTS), self._slot_offset(line, linear(named, self.target_shape)))
-        rank = low.fetch(slot, self.count + 1, site) - 1
+        rank = low.fetch(slot, self.count + 1, site, True) - 1
         old = low.at(self.op.x, here)
         if self.reduction == "none":
             order = low.load(self._shared(builder, ORDER), self._update_offset(line, rank))
-            new = self.update(builder, line, low.fetch(order, self.count, site), rest)
+            new = self.update(builder, line, low.fetch(order, self.count, site, True), rest)
         else:
             where = linear((*line, rank, *rest), (*self.high, self.count, *self.rest))
             total = low.load(self._shared(builder, TOTALS), where)
