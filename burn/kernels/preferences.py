@@ -87,6 +87,8 @@ class Preferences:
 
     `concat_in_place`: the kernel of a matmul or loop whose only user is a concat writes into the concat's result.
 
+    `concat_gradients`: the same for the kernels of an attention's backward pass, if a concat joins all that they compute.
+
     `fused_gradients`: one kernel computes the gradients of an attention's queries, keys and values, and forms the
     probabilities once. Otherwise there are two, for the queries and for keys and values, each with many independent
     iterations. `fused_gradient_keys`: up to this many keys, one kernel computes them if heads are in half precision and have
@@ -186,6 +188,7 @@ class Preferences:
     concat_chain: int = 4
     concat_loads: int = 0
     concat_in_place: bool = False
+    concat_gradients: bool = False
     finite_masks: bool = True
     fused_gradients: bool = False
     fused_gradient_keys: int = 0

@@ -2,7 +2,7 @@
 
 There are three kernels. The first computes for every query the dot product of its result and that result's gradient. The
 second computes the gradients of the queries and of the mask, the third those of keys and values. The last two are one kernel
-if the target prefers that.
+if the target prefers that. If a concat joins the gradients, the kernels write into its result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from burn.dialect.dims import Dim, Expr, LoopVar, dim_max, dim_min, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
-from burn.dialect.shape import Reshape, Transpose
+from burn.dialect.shape import Concat, Reshape, Transpose
 from burn.dialect.types import HALF_DTYPES, type_of
 from burn.kernels.body import (
     Accumulator,
@@ -99,11 +99,20 @@ def _gradient(group: Group, op: Op, wanted: tuple[int, ...]) -> Call | None:
     writes: tuple[list[Write], ...] = ([], [], [], [])
     results = list(op.operation.results)
     for number, value in enumerate(group.yielded):
-        result = next(n for n, x in enumerate(results) if x == _behind_views(value))
-        if result in wanted:
-            _, index, shape = skip_views(value, indices[result], type_of(results[result]).shape)
-            total = convert(Accumulator(dtype), type_of(value).dtype)
-            writes[result].append(Write(builder.out(number), linear(index, shape), total))
+        whole = op_of(_behind_views(value))
+        parts_of = whole.xs if isinstance(whole, Concat) else [value]
+        before: Dim = 0
+        for part in parts_of:
+            result = results.index(_behind_views(part))
+            _, index, shape = skip_views(part, indices[result], type_of(results[result]).shape)
+            if isinstance(whole, Concat):
+                axis = whole.axis % len(shape)
+                index = (*index[:axis], index[axis] + before, *index[axis + 1 :])
+                before = before + shape[axis]
+                _, index, shape = skip_views(value, index, type_of(whole.operation.results[0]).shape)
+            if result in wanted:
+                total = convert(Accumulator(dtype), type_of(value).dtype)
+                writes[result].append(Write(builder.out(number), linear(index, shape), total))
     if not any(writes):
         return None
     parts: dict[str, Scalar] = {

@@ -29,6 +29,7 @@ from burn.kernels.lower import has_rule
 from burn.kernels.preferences import Preferences
 from burn.passes.fusion.cluster import Cluster, Order, leads_to, size_of
 from burn.passes.fusion.columns import reduce_columns
+from burn.passes.fusion.concat_gradients import gradients_of
 from burn.passes.fusion.joins import JOINS, TILED, axes_of, reads_rows
 from burn.passes.fusion.reads import affine, contiguous, crosses
 
@@ -86,6 +87,12 @@ class Choice:
 
     # ---- choosing ------------------------------------------------------------------------------------------------------
     def _assign(self, op: Op) -> None:
+        if self.preferences.concat_gradients and isinstance(op, Concat) and (found := gradients_of(self, op)):
+            cluster, between = found
+            for member in (*between, op):
+                self._join(member, cluster)
+            cluster.closed = True
+            return
         alone = isinstance(op, RandomKept) or self._widens(op)
         for cluster in self._candidates(op) if not alone else ():
             if self._deferred_to_reduction(op, cluster) or cluster.is_update != self._is_update(op):

@@ -87,7 +87,9 @@ def test_gradients(gpu: SimulatedGPU, name: str) -> None:
         copies = [
             k.name for k in step.executable.artefact.kernels if k.kind == "loop" and "transpose" in k.name.split("+")
         ]
-        assert copies == [] and sum("concat" in k.name for k in step.executable.artefact.kernels) == 1
+        joining = [k.kind for k in step.executable.artefact.kernels if "concat" in k.name.split("+")]
+        assert copies == [] and not joining  # the kernels of the backward pass write into one tensor
+        assert kinds.count("attention_gradient") == 3
 
 
 class Separate(torch.nn.Module):

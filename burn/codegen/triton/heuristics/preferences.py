@@ -31,6 +31,7 @@ PREFERENCES = Preferences(
     concat_operands=4,
     concat_chain=12,
     concat_loads=64,
+    concat_gradients=True,
     fused_gradient_keys=128,
     split_keys=128,
     split_rows=64,
