@@ -68,7 +68,8 @@ def _siblings(block: ir.Block) -> Iterator[list[_Linear]]:
     for operation in block.operations:
         op = operation.opview
         if isinstance(op, DotGeneral) and (linear := _linear(op)) is not None:
-            found.setdefault((op.lhs, tuple(op.rhs_contract)), []).append(linear)
+            dtype = type_of(op.operation.results[0]).dtype
+            found.setdefault((op.lhs, tuple(op.rhs_contract), dtype), []).append(linear)
     for members in found.values():
         for start in range(0, len(members), TOGETHER):
             if len(run := members[start : start + TOGETHER]) > 1:

@@ -24,7 +24,7 @@ def gradients_of(choice: Choice, op: Concat) -> tuple[Cluster, list[Op]] | None:
     clusters: set[Cluster | None] = set()
     between: list[Op] = []
     results: set[ir.Value] = set()
-    for operand in op.xs:
+    for operand in op.operation.operands:
         value = operand
         while (view := op_of(value)) is not None and isinstance(view, Reshape | Transpose):
             if len(list(value.uses)) != 1 or not choice.local(view):

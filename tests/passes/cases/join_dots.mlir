@@ -80,3 +80,17 @@ func.func @main(%x: tensor<7x4096xbf16>, %q: tensor<4096x4096xf32>, %k: tensor<5
 }
 // CHECK-NOT: burn.concat
 // CHECK-COUNT-2: "burn.dot_general"
+
+// ----- queries and keys that are stored in float32 for a norm are joined without the values
+func.func @main(%x: tensor<7x16xbf16>, %q: tensor<16x16xf32>, %k: tensor<16x16xf32>, %v: tensor<16x16xf32>) -> (tensor<7x16xf32>, tensor<7x16xf32>, tensor<7x16xbf16>) {
+  %0 = "burn.cast"(%q) {dtype = "bfloat16"} : (tensor<16x16xf32>) -> tensor<16x16xbf16>
+  %1 = "burn.dot_general"(%x, %0) {lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>, dtype = "float32"} : (tensor<7x16xbf16>, tensor<16x16xbf16>) -> tensor<7x16xf32>
+  %2 = "burn.cast"(%k) {dtype = "bfloat16"} : (tensor<16x16xf32>) -> tensor<16x16xbf16>
+  %3 = "burn.dot_general"(%x, %2) {lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>, dtype = "float32"} : (tensor<7x16xbf16>, tensor<16x16xbf16>) -> tensor<7x16xf32>
+  %4 = "burn.cast"(%v) {dtype = "bfloat16"} : (tensor<16x16xf32>) -> tensor<16x16xbf16>
+  %5 = "burn.dot_general"(%x, %4) {lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>} : (tensor<7x16xbf16>, tensor<16x16xbf16>) -> tensor<7x16xbf16>
+  "burn.return"(%1, %3, %5) : (tensor<7x16xf32>, tensor<7x16xf32>, tensor<7x16xbf16>) -> ()
+}
+// CHECK: "burn.concat"(%{{[^,]+}}, %{{[^,]+}}) {axis = 0
+// CHECK: "burn.dot_general"(%arg0, {{.*}} -> tensor<7x32xf32>
+// CHECK: "burn.dot_general"(%arg0, {{.*}} -> tensor<7x16xbf16>
