@@ -99,6 +99,10 @@ class TypeMismatch(BurnError, TypeError, ValueError):
     """An op was given operands or attributes that it does not accept: of another type, or of values that do not fit."""
 
 
+class WrongArgument(TypeMismatch):
+    """An argument has a wrong type of Python's."""
+
+
 class OutOfRange(TypeMismatch, IndexError):
     """An index names what is not there."""
 

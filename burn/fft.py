@@ -16,6 +16,7 @@ from burn.dialect.dims import Dim, dim_min, floordiv, plain
 from burn.dialect.types import HALF_DTYPES
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor, constant
+from burn.tensors.argument_types import explain_all
 from burn.tensors.base import made
 from burn.tensors.complexes import complex as complex_of
 from burn.tensors.creation import arange, window, zeros
@@ -38,7 +39,7 @@ def ifft(x: Any, n: Dim | None = None, axis: int = -1, norm: str = "backward") -
 def rfft(x: Any, n: Dim | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The first n // 2 + 1 numbers of the transform of a real tensor; the others are their conjugates."""
     given = _real("rfft", x)
-    index = given._axis(axis)
+    index = given._present_axis(axis)
     length = given.type.shape[index] if n is None else n
     return fft(given, n, axis, norm)._cut(index, 0, floordiv(length, 2) + 1)
 
@@ -46,7 +47,7 @@ def rfft(x: Any, n: Dim | None = None, axis: int = -1, norm: str = "backward") -
 def irfft(x: Any, n: Dim | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `rfft`: n real numbers, 2 * (bins - 1) by default."""
     given = _numbers(x)
-    index = given._axis(axis)
+    index = given._present_axis(axis)
     length = (given.type.shape[index] - 1) * 2 if n is None else n
     _some(length)
     given = _fitted(given, floordiv(length, 2) + 1, index)
@@ -234,7 +235,7 @@ def _opposite(norm: str) -> str:
 def _transformed(x: Tensor, n: Dim | None, axis: int, norm: str, inverse: bool) -> Tensor:
     if norm not in NORMS:
         raise TypeMismatch(f"there is no norm {norm!r}", [f"there are {', '.join(NORMS)}"])
-    index = x._axis(axis)
+    index = x._present_axis(axis)
     moved = _fitted(x, n, index).moveaxis(index, -1)
     length = moved.type.shape[-1]
     _some(length)
@@ -254,7 +255,7 @@ def _lengths(
         raise TypeMismatch("a transform has a length for each axis", [f"{len(s)} lengths for {x.type}"])
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
-    positions = [x._axis(a) for a in axes]
+    positions = [x._present_axis(a) for a in axes]
     lengths: list[Dim | None] = [*s] if s is not None else [None for _ in positions]
     if len(lengths) != len(positions) or not positions:
         raise TypeMismatch("a transform has a length for each axis", [f"{len(lengths)} for axes {list(axes)}"])
@@ -286,3 +287,6 @@ __all__ = [
     "blackman_window", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hamming_window", "hann_window", "hfft", "ifft", "ifft2",
     "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn", "istft", "rfft", "rfft2", "rfftfreq", "rfftn", "stft",
 ]  # fmt: skip
+
+
+explain_all(globals(), "fft")

@@ -20,6 +20,7 @@ from burn.dialect.types import CONTINUOUS, PARTS, WHOLES, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor, constant, exponential, jacobi, reflectors, schur, spectral
 from burn.tensors.algorithms import algorithm
+from burn.tensors.argument_types import explain_all
 from burn.tensors.base import made
 from burn.tensors.concatenation import concat
 from burn.tensors.control import check_size, loop
@@ -620,3 +621,6 @@ __all__ = [
     "inv", "lstsq", "lu", "matrix_exp", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv",
     "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "trace",
 ]  # fmt: skip
+
+
+explain_all(globals(), "linalg")

@@ -378,6 +378,8 @@ def _status(path: Path) -> os.stat_result:
         return path.stat()
     except OSError as error:
         raise ModelError(f"cannot read {path}", [error.strerror or str(error)]) from error
+    except ValueError as error:  # a character that no name has
+        raise ModelError(f"cannot read {str(path)!r}", [str(error)]) from None
 
 
 @contextmanager

@@ -99,7 +99,7 @@ def _function(name: str, cls: type[Op]) -> Callable[..., Any]:
         context()
         values = _lifted(cls, given)
         for name in ELEMENTS.get(cls.OP_NAME, ()):
-            if name in attributes:
+            if hasattr(attributes.get(name), "__float__"):  # the op refuses others
                 attributes[name] = element(attributes[name], type_of(values[0]).dtype)
         result = cls.build(*values, **attributes)
         return tuple(map(Tensor, result)) if isinstance(result, list) else Tensor(result)

@@ -21,6 +21,7 @@ from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
 from burn.runtime.random import checked_seed, process
 from burn.tensors import Tensor, constant
+from burn.tensors.argument_types import explain_all
 from burn.tensors.base import made, of_array, sequence
 from burn.tensors.concatenation import stack
 from burn.tensors.creation import Shape, checked_shape
@@ -262,3 +263,6 @@ __all__ = [
     "bernoulli", "bits", "categorical", "choice", "exponential", "fold_in", "gumbel", "key", "manual_seed", "normal",
     "permutation", "randint", "split", "truncated_normal", "uniform",
 ]  # fmt: skip
+
+
+explain_all(globals(), "random")

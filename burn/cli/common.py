@@ -73,7 +73,7 @@ def _message(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
     if isinstance(error, MemoryError):
-        return "out of memory"
+        return f"out of memory: {error}" if str(error) else "out of memory"
     return f"internal error: {type(error).__name__}: {error}\n(BURN_TRACEBACK=1 shows where)"
 
 
@@ -258,13 +258,24 @@ def make_inputs(
 def _from_file(path: Path, name: str) -> Any:
     import numpy as np
 
-    loaded = np.load(path, allow_pickle=False)
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        if _is_array_file(path):
+            raise
+        raise BurnError(f"{path} is not a .npy or .npz file") from error
     if not isinstance(loaded, np.lib.npyio.NpzFile):
         return loaded
     with loaded:
         if name not in loaded.files:
             raise BurnError(f"{path} does not hold '{name}'; it holds {', '.join(loaded.files)}")
         return loaded[name]
+
+
+def _is_array_file(path: Path) -> bool:
+    """True if the file begins as numpy's files do."""
+    with open(path, "rb") as file:
+        return file.read(6).startswith((b"\x93NUMPY", b"PK\x03\x04"))
 
 
 def _draw(random: Any, dtype: Any, shape: tuple[int, ...], limit: int | None) -> Any:

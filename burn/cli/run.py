@@ -117,6 +117,8 @@ def main(
     for file in (save, trace, page):
         if file is not None and not file.absolute().parent.is_dir():
             raise BurnError(f"cannot write {file}", ["there is no such folder"])
+    if save is not None:
+        _check_name(save)
     import burn
     from burn.loading import COMPILED
 
@@ -245,14 +247,17 @@ def _limits(model: Path, dims: dict[str, int], opened: list[str], specs: Any, gi
     return index_limits(read_program(model, dims, opened))
 
 
+def _check_name(path: Path) -> None:
+    if path.suffix != ".npz":
+        raise BurnError(f"{path}: outputs are saved to .npz files")
+
+
 def _save(path: Path, outputs: dict[str, Any]) -> None:
     """Written whole or not at all."""
     import numpy as np
 
     from burn.runtime.files import whole
 
-    if path.suffix != ".npz":
-        raise BurnError(f"{path}: outputs are saved to .npz files")
     with whole(path) as file:
         np.savez(file, **outputs)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any
 
 from burn.dialect.dims import Dim, parse, plain
 from burn.dialect.mlir import ir
-from burn.errors import TypeMismatch
+from burn.errors import TypeMismatch, WrongArgument
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,17 @@ CODECS: dict[Any, Codec] = {
     Dim: Codec(_encoded(lambda v: ir.StringAttr.get(str(v))), _kept(lambda a: parse(ir.StringAttr(a).value))),
 }
 _ONE_SIZE, _SIZES = CODECS[Dim], CODECS[tuple[Dim, ...]]
+_F64, _TEXT, _INTEGERS = CODECS[float], CODECS[str], CODECS[tuple[int, ...]]
 SEGMENTS = CODECS[tuple[int, ...]]
 """The codec of the numbers of operands in each group."""
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,22 @@ class Attr:
             return None if value is None else tuple(map(plain, value))
         if isinstance(value, str) and type(value) is not str:  # `x.dtype` has a costly equality
             return str.__str__(value)
+        return value if value is None else self._typed(value)
+
+    def _typed(self, value: Any) -> Any:
+        """The value. Raises WrongArgument for another type of Python's than the attribute has."""
+        if self.codec is _I64:
+            fits = type(value) is int or _is_integer(value)
+        elif self.codec is _INTEGERS:
+            fits = not isinstance(value, str) and all(type(each) is int or _is_integer(each) for each in value)
+        elif self.codec is _F64:
+            fits = not isinstance(value, (str, bytes)) and (type(value) is float or hasattr(value, "__float__"))
+        elif self.codec is _TEXT:
+            fits = isinstance(value, str)
+        else:
+            return value
+        if not fits:
+            raise WrongArgument(f"attribute '{self.name}' is {self.annotation}, not {value!r}")
         return value
 
     def read(self, operation: ir.Operation) -> Any:

@@ -33,7 +33,7 @@ from burn.dialect.locations import PROGRAM, current_node, source_name, with_line
 from burn.dialect.mlir import context, ext, ir
 from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
-from burn.errors import Problem, TypeMismatch
+from burn.errors import Problem, TypeMismatch, WrongArgument
 from burn.runtime import origins
 
 if typing.TYPE_CHECKING:
@@ -279,7 +279,10 @@ class Op(Burn.Operation):
         complete: dict[str, Any] = {}
         for key, attr in cls.ATTRS.items():
             if key in attrs:
-                complete[key] = attr.plain(attrs[key])
+                try:
+                    complete[key] = attr.plain(attrs[key])
+                except WrongArgument as error:
+                    cls.fail(_wrong(attr, attrs[key], error), key, WrongArgument)
             elif attr.required:
                 cls.fail(f"attribute '{key}' is missing")
             else:
@@ -318,9 +321,9 @@ class Op(Burn.Operation):
         return types_
 
     @classmethod
-    def fail(cls, message: str, attribute: str = "") -> typing.NoReturn:
-        """Raises TypeMismatch with this op's name and its source node."""
-        raise TypeMismatch(
+    def fail(cls, message: str, attribute: str = "", kind: type[TypeMismatch] = TypeMismatch) -> typing.NoReturn:
+        """Raises TypeMismatch, or a kind of it, with this op's name and its source node."""
+        raise kind(
             f"burn.{cls.OP_NAME}: {message}",
             [Problem(message, op=cls.OP_NAME, attribute=attribute, node=current_node())],
         )
@@ -359,6 +362,14 @@ _INFERRED: dict[Any, Sequence[TensorType]] = {}
 
 def _list(types_: Sequence[TensorType]) -> str:
     return ", ".join(map(str, types_)) or "none"
+
+
+def _wrong(attr: Attr, value: Any, error: WrongArgument) -> str:
+    return (
+        error.summary
+        if not attr.holds_sizes
+        else f"attribute '{attr.name}' is made of integers and sizes, not {value!r:.80}"
+    )
 
 
 def _is_classvar(hint: Any) -> bool:

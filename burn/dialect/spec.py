@@ -30,6 +30,8 @@ def spec(text: TensorType | str, shape: Sequence[int | str | Any] | None = None)
             raise TypeMismatch(f"'{text}' is not a type", [hint])
         dtype, inner = match.groups()
         dims = _split(inner)
+        if re.search(r"^\s*,|,\s*,", inner):
+            raise TypeMismatch("malformed shape", [f"an empty size in '{text}'"])
     else:
         dims = list(shape)
     dtype = element_type(dtype)

@@ -31,7 +31,7 @@ import burn.markup as markup
 from burn.dialect.spec import element_type
 from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight
-from burn.errors import ModelError, Problem, TypeMismatch
+from burn.errors import BurnError, ModelError, Problem, TypeMismatch, WrongArgument
 from burn.importers import weights
 from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
 from burn.importers.weights.checkpoint import Checkpoint
@@ -46,6 +46,7 @@ from burn.runtime import _native
 from burn.runtime.device import named
 from burn.suggestions import suggestion
 from burn.tensors import Tensor
+from burn.tensors.argument_types import INTERNAL, checks_of, wrong_argument
 from burn.tensors.creation import asarray
 from burn.tensors.tracer import active
 
@@ -137,6 +138,14 @@ class Module:
                 error.summary = f"in {type(self).__name__}({self.extra_repr()}): {error.summary}"
                 error.problems = (*error.problems, *self._too_wide(args))
             raise
+        except INTERNAL as error:
+            wrong = None
+            if self._checked and not isinstance(error, BurnError):
+                own = type(self).forward
+                wrong = wrong_argument(own, checks_of(own), (self, *args), kwargs)
+            if wrong is None:
+                raise
+            raise WrongArgument(f"{type(self).__name__}: {wrong}") from None
         if watching is not None:
             watching.saw(self, result)
         return _given(result)

@@ -110,6 +110,8 @@ def to_numpy(value: object, dtype_name: str) -> np.ndarray:
         return _from_python(value, wanted)
     else:
         raise Unfit(f"is a {type(value).__name__}; pass a numpy array or a DLPack tensor")
+    if array.dtype.hasobject:
+        raise Unfit(f"holds Python objects, must be {dtype_name}")
     if array.dtype.newbyteorder("=") != wanted:
         raise Unfit(f"has element type {name_of(array.dtype)}, must be {dtype_name}")
     if array.dtype == wanted and array.flags.c_contiguous and array.flags.aligned:

@@ -268,6 +268,11 @@ class Executable:
         """Outputs by name. Outputs may overwrite the inputs named in `donate`, so their
         contents are undefined afterwards. keep: leaves the outputs of a program on a GPU there (True) or copies them to the host
         (False); by default they stay if an input is on the GPU."""
+        if not isinstance(inputs, Mapping):
+            hint = "call the program itself to give them by position"
+            raise InputError(
+                "run takes a mapping of inputs by name", [Problem(f"not a {type(inputs).__name__}", hint=hint)]
+            )
         state = self._state()
         outputs = None if donate else self._called((), inputs, state, None, keep)
         if outputs is None:
@@ -296,6 +301,8 @@ class Executable:
         launching."""
         from burn.runtime.profile import Profile
 
+        if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+            raise InputError("repeat is a number of runs from 1 on", [f"not {repeat!r}"])
         call = self._prepare(arrays, by_name)
         runs: list[Sequence[tuple[int, int]]] = []
         seconds: list[float] = []

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from burn.tensors.argument_types import explaining
+
 T = TypeVar("T", bound=type)
 
 MEANINGS = {
@@ -24,8 +26,9 @@ MEANINGS = {
 
 
 def accepting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with aliases for its arguments."""
+    """The function, with aliases for its arguments, and errors that name arguments of wrong types."""
     own = inspect.signature(function).parameters
+    function = explaining(function)
     names = {word: meaning for word, meaning in MEANINGS.items() if meaning in own and word not in own}
     if not names:
         return function

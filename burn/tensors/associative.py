@@ -27,7 +27,7 @@ def associative_scan(function: Callable[[Any, Any], Any], elems: Any, reverse: b
     given = [constant(leaf) for leaf in leaves]
     if not given:
         raise TypeMismatch("burn.associative_scan scans tensors", ["elems holds none"])
-    axes = [t._axis(axis) for t in given]
+    axes = [t._present_axis(axis) for t in given]
     sizes = [t.type.shape[a] for t, a in zip(given, axes, strict=True) if t.ndim]
     if len(sizes) < len(given) or any(n != sizes[0] for n in sizes) or not isinstance(sizes[0], int):
         raise TypeMismatch(

@@ -47,7 +47,9 @@ class Updates(Indexing):
             raise TypeMismatch(f"there is no reduction '{reduction}'", [f"there are {', '.join(REDUCTIONS)}"])
         indices = _indices(indices)
         updates = _values(values, self.dtype).broadcast_to(*indices.type.shape)
-        return _written(self, build.scatter_elements, indices, updates, axis=self._axis(axis), reduction=reduction)
+        return _written(
+            self, build.scatter_elements, indices, updates, axis=self._present_axis(axis), reduction=reduction
+        )
 
     def put_along_axis(self, indices: Any, values: Any, axis: int = -1) -> Tensor:
         """`scatter` without a reduction, in numpy's order of arguments."""

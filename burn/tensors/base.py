@@ -21,7 +21,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.spec import element_type
 from burn.dialect.types import DTYPES, PARTS, TensorType, type_of
 from burn.dialect.weights import array_weight
-from burn.errors import OutOfRange, Problem, TypeMismatch
+from burn.errors import OutOfRange, Problem, TypeMismatch, WrongArgument
 from burn.evaluation import evaluate
 from burn.runtime.device_array import DeviceArray
 from burn.tensors.sizes import shown, shown_shape
@@ -195,10 +195,17 @@ class Base:
 
     # ---- axes --------------------------------------------------------------------------------------------------------
     def _axis(self, axis: int) -> int:
-        axis = axis_number(axis)
-        if not -self.ndim <= axis < max(self.ndim, 1):
+        """An axis counted from the first. A scalar counts as a vector of one element, as in PyTorch."""
+        axis, rank = axis_number(axis), max(self.ndim, 1)
+        if not -rank <= axis < rank:
             raise OutOfRange(f"axis {axis} is out of range", [f"for {self.type}"])
-        return axis % self.ndim if self.ndim else 0
+        return axis % rank
+
+    def _present_axis(self, axis: int) -> int:
+        """An axis that the tensor has."""
+        if not self.ndim:
+            raise OutOfRange(f"axis {axis_number(axis)} is out of range", [f"for {self.type}, which has no axes"])
+        return self._axis(axis)
 
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
         if axis is None:
@@ -207,15 +214,15 @@ class Base:
         axes = tuple(self._axis(a) for a in (axis if several else (axis,)))  # type: ignore[union-attr]
         if len(set(axes)) != len(axes):
             raise TypeMismatch("an axis is named twice", [f"{list(axes)}, for {self.type}"])
-        return axes
+        return axes if self.ndim else ()
 
 
 def axis_number(axis: Any) -> int:
-    """An axis as an int. Raises TypeMismatch for what is no integer."""
+    """An axis as an int. Raises WrongArgument for others."""
     try:
         return operator.index(axis)
     except TypeError:
-        raise TypeMismatch("an axis is an integer", [f"not {axis!r}"]) from None
+        raise WrongArgument("an axis is an integer", [f"not {axis!r}"]) from None
 
 
 def made(value: Value) -> Tensor:

@@ -35,7 +35,7 @@ def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     first = parts[0]
     if not first.ndim:
         raise TypeMismatch("concat is of tensors with axes", [f"not of {first.type}; see stack"])
-    position = first._axis(axis)
+    position = first._present_axis(axis)
     rest = [t.type.shape[:position] + t.type.shape[position + 1 :] for t in parts]
     for part, sizes in zip(parts, rest, strict=True):
         if part.ndim != first.ndim or any(

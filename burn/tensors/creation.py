@@ -9,12 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.dims import Dim, Expr, ceildiv, dim_max, plain
 from burn.dialect.spec import element_type
 from burn.dialect.types import DTYPES, FLOATS, broadcast_shapes
-from burn.errors import TypeMismatch
+from burn.errors import TypeMismatch, WrongArgument
 from burn.runtime.arrays import is_foreign
 from burn.tensors.base import Base, made, sequence
 from burn.tensors.promotion import Operand, constant, from_dlpack, lift, rounded
@@ -27,9 +29,10 @@ Shape = Sequence[Dim] | Dim
 
 def checked_shape(shape: Any) -> tuple[Dim, ...]:
     dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    dims = tuple(int(d) if isinstance(d, np.integer) else d for d in dims)
     wrong = [d for d in dims if not isinstance(d, (int, Expr)) or isinstance(d, bool) or (isinstance(d, int) and d < 0)]
     if wrong:
-        raise TypeMismatch("a shape is made of sizes", [f"not of {wrong[0]!r}"])
+        raise WrongArgument("a shape is made of sizes", [f"not of {wrong[0]!r}"])
     if math.prod(d for d in dims if isinstance(d, int) and d) >= 1 << 60:  # bytes are counted in 63 bits
         raise TypeMismatch("no memory holds such a tensor", [f"its shape is [{', '.join(map(str, dims))}]"])
     return tuple(map(plain, dims))

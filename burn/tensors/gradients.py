@@ -17,6 +17,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from burn.dialect import ops
 from burn.dialect.adjoint import gradients, sections
 from burn.dialect.adjoint.reverse import Backward, Custom, Customs
@@ -69,6 +71,18 @@ class Gradients(dict[str, Tensor]):
         return {path: g for path, g in self.items() if path not in self.unused}
 
 
+def numbered(function: Any, argnums: Any) -> tuple[bool, tuple[int, ...]]:
+    """True for one argument, and the arguments' numbers. Raises TypeMismatch for argnums that are no integers, and for what is no
+    function."""
+    if not callable(function):
+        raise TypeMismatch("a function is differentiated", [f"not a {type(function).__name__}"])
+    single = isinstance(argnums, (int, np.integer))
+    given: Any = (argnums,) if single else argnums if isinstance(argnums, (tuple, list)) else (None,)
+    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in given):
+        raise TypeMismatch("argnums are numbers of positional arguments", [f"not {argnums!r}"])
+    return single, tuple(map(int, given))
+
+
 def value_and_grad(
     function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -79,8 +93,7 @@ def value_and_grad(
     module are `Gradients`: a dictionary by parameter path, without frozen parameters, with the paths of unused ones.
     Several argnums give a tuple. Raises TypeMismatch if an argument holds no floats, or if an op cannot be
     differentiated."""
-    single = isinstance(argnums, int)
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    single, numbers = numbered(function, argnums)
 
     @functools.wraps(function)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -173,6 +186,9 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     """(function(*primals), its derivative in the direction of the tangents), in the result's structure.
 
     The backward pass is linear in its cotangents, so transposing it gives the forward derivative."""
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise TypeMismatch(f"jvp takes a tuple of {name}, one for each argument", [f"not a {type(given).__name__}"])
     if len(primals) != len(tangents):
         raise TypeMismatch("jvp takes a tangent for each primal", [f"{len(tangents)} for {len(primals)}"])
     with _differentiating() as customs:

@@ -182,7 +182,7 @@ class Indexing(Sorting):
         Without an axis, elements in row-major order."""
         if axis is None:
             return self.ravel().take(indices, 0)
-        return made(build.gather(self.value, _indices(indices).value, axis=self._axis(axis)))
+        return made(build.gather(self.value, _indices(indices).value, axis=self._present_axis(axis)))
 
     def index_select(self, axis: int, indices: Any) -> Tensor:
         """`take`, in torch's order of arguments."""
@@ -190,11 +190,11 @@ class Indexing(Sorting):
 
     def gather(self, axis: int, indices: Any) -> Tensor:
         """out[i, j, ..] = x[i, indices[i, j, ..], ..] with the index on the axis (torch's gather)."""
-        return made(build.gather_elements(self.value, _indices(indices).value, axis=self._axis(axis)))
+        return made(build.gather_elements(self.value, _indices(indices).value, axis=self._present_axis(axis)))
 
     def take_along_axis(self, indices: Any, axis: int = -1) -> Tensor:
         """`gather` after broadcasting both on the other axes."""
-        x, indices, position = made(self.value), _indices(indices), self._axis(axis)
+        x, indices, position = made(self.value), _indices(indices), self._present_axis(axis)
         if x.ndim != indices.ndim:
             raise TypeMismatch("the indices need as many axes as the tensor", [f"{indices.type} for {x.type}"])
         rest = [tuple(1 if i == position else d for i, d in enumerate(t.type.shape)) for t in (x, indices)]

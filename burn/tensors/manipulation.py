@@ -41,7 +41,7 @@ class Manipulation(Shapes):
 
     def narrow(self, axis: int, start: Dim, length: Dim) -> Tensor:
         """`length` elements of an axis, from `start` on."""
-        position = self._axis(axis)
+        position = self._present_axis(axis)
         first = self.type.shape[position] + start if isinstance(start, int) and start < 0 else start
         return self._cut(position, first, length)
 
@@ -69,7 +69,7 @@ class Manipulation(Shapes):
         if len(shifts) != len(axes):
             raise TypeMismatch("roll needs a shift for each axis", [f"{len(shifts)} shifts, {len(axes)} axes"])
         x: Tensor = made(self.value)
-        for count, position in zip(shifts, map(self._axis, axes), strict=True):
+        for count, position in zip(shifts, map(self._present_axis, axes), strict=True):
             size = self.type.shape[position]
             steps = build.sub(build.iota(shape=(size,), axis=0), compose.number(count, "int64"))
             x = x._picked(build.mod(steps, compose.dim_value(size)), position)
@@ -91,7 +91,7 @@ class Manipulation(Shapes):
         """numpy's repeat: each element `repeats` times, consecutively (torch's `repeat` is `tile` here). A sequence
         has a number for each element of the axis. Without an axis, the elements are one row-major vector."""
         x = self.ravel() if axis is None else made(self.value)
-        position = x._axis(0 if axis is None else axis)
+        position = x._present_axis(0 if axis is None else axis)
         size = x.type.shape[position]
         if isinstance(repeats, int):
             if repeats < 0:
@@ -155,7 +155,7 @@ class Manipulation(Shapes):
     def unfold(self, axis: int, size: int, step: int = 1) -> Tensor:
         """Windows of `size` elements, `step` apart, along an axis. The axis then counts windows; a new last axis has their
         elements."""
-        position = self._axis(axis)
+        position = self._present_axis(axis)
         count = dims.floordiv(self.type.shape[position] - size, step) + 1
         if size < 1 or step < 1 or (isinstance(count, int) and count < 0):
             raise TypeMismatch("no such windows", [f"of {size} elements, {step} apart, on axis {axis} of {self.type}"])
@@ -166,7 +166,7 @@ class Manipulation(Shapes):
     # ---- cutting -----------------------------------------------------------------------------------------------------
     def split(self, sections: int | Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """numpy's split: into a number of equal parts, or at these indices. (torch's split by sizes is `split_with_sizes`.)"""
-        position = self._axis(axis)
+        position = self._present_axis(axis)
         size = self.type.shape[position]
         if isinstance(sections, int):
             if sections < 1 or (isinstance(size, int) and size % sections):
@@ -182,7 +182,7 @@ class Manipulation(Shapes):
 
     def array_split(self, sections: int | Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """As `split`, but if the parts cannot be equal, the first ones are larger by one."""
-        position = self._axis(axis)
+        position = self._present_axis(axis)
         if not isinstance(sections, int) or sections < 1:
             return self.split(sections, axis)
         size = self.type.shape[position]
@@ -192,7 +192,7 @@ class Manipulation(Shapes):
 
     def split_with_sizes(self, sizes: Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """Parts of these sizes, which must make up the axis."""
-        position, sizes = self._axis(axis), sequence(tuple(sizes))
+        position, sizes = self._present_axis(axis), sequence(tuple(sizes))
         whole = self.type.shape[position]
         if dims.decide(sum(sizes), "==", whole) is False:
             raise TypeMismatch("the parts do not make up the axis", [f"{list(sizes)}, axis {axis} of {self.type}"])
@@ -204,7 +204,7 @@ class Manipulation(Shapes):
 
     def chunk(self, chunks: int, axis: int = 0) -> list[Tensor]:
         """At most `chunks` parts of equal size, except the last, which may be smaller (torch's chunk)."""
-        position = self._axis(axis)
+        position = self._present_axis(axis)
         size = self.type.shape[position]
         if not isinstance(size, int):
             return self.split(chunks, axis)
@@ -215,7 +215,7 @@ class Manipulation(Shapes):
 
     def unbind(self, axis: int = 0) -> list[Tensor]:
         """The slices along an axis of known size, without it."""
-        position = self._axis(axis)
+        position = self._present_axis(axis)
         size = self.type.shape[position]
         if not isinstance(size, int):
             raise TypeMismatch("how many slices there are is not known", [f"axis {axis} of {self.type}; see burn.scan"])

@@ -166,7 +166,7 @@ class Reductions(Manipulation):
         on an axis of n or fewer elements, as in numpy."""
         x: Tensor = made(self.value)
         for _ in range(n):
-            position = x._axis(axis)
+            position = x._present_axis(axis)
             size = x.type.shape[position]
             count = dim_max(size - 1, 0)
             first = size - count  # 1, or 0 on an empty axis

@@ -39,7 +39,7 @@ class Shapes(Activations):
 
     def unflatten(self, axis: int, *sizes: Any) -> Tensor:
         """One axis split into axes of these sizes. One size may be -1."""
-        position = self._axis(axis)
+        position = self._present_axis(axis)
         wanted = _filled(self.type.shape[position], sequence(sizes))
         if wanted is None:
             raise TypeMismatch("cannot unflatten", [f"axis {axis} of {self.type} to {list(sequence(sizes))}"])
@@ -48,7 +48,7 @@ class Shapes(Activations):
     def squeeze(self, *axes: int) -> Tensor:
         """Removes these axes of size 1; by default all axes of static size 1. Raises TypeMismatch for
         an axis of another size."""
-        gone = {self._axis(a) for a in sequence(axes)}
+        gone = set(self._axes(sequence(axes)))
         if not axes:
             gone = {i for i, d in enumerate(self.type.shape) if d == 1}
         wrong = [i for i in sorted(gone) if isinstance(self.type.shape[i], int) and self.type.shape[i] != 1]

@@ -74,7 +74,7 @@ class Sorting(Contractions):
 
     def topk(self, k: Dim, axis: int = -1, largest: bool = True) -> Ordered:
         """The k largest (or smallest) elements along an axis, in order, and their indices."""
-        position, k = self._axis(axis), plain(k)
+        position, k = self._present_axis(axis), plain(k)
         size = self.type.shape[position] if self.ndim else 1
         if isinstance(k, int) and isinstance(size, int) and not 0 <= k <= size:
             raise TypeMismatch(f"there are not {k} elements to choose", [f"axis {axis} of {self.type} has {size}"])

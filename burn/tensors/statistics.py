@@ -10,7 +10,7 @@ from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.dims import dim_max
 from burn.dialect.types import PARTS
-from burn.errors import TypeMismatch
+from burn.errors import TypeMismatch, WrongArgument
 from burn.tensors.base import Base, made
 from burn.tensors.promotion import constant, lift, together
 from burn.tensors.reductions import Axes, Reductions
@@ -147,6 +147,8 @@ def _fractions(q: Any, dtype: str) -> Tensor:
     for number in q if isinstance(q, (list, tuple)) else (q,):
         if isinstance(number, (int, float)) and not 0 <= number <= 1:
             raise TypeMismatch("a quantile is between 0 and 1", [f"not {number}; percentiles are between 0 and 100"])
+        if isinstance(number, (str, bytes)):
+            raise WrongArgument("a quantile is a number", [f"not {number!r}"])
     at = lift(float(q), dtype) if isinstance(q, (int, float)) else constant(q).astype(dtype)
     if at.ndim > 1:
         raise TypeMismatch("quantiles are one number or a vector", [f"not {at.type}"])

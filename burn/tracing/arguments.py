@@ -82,7 +82,7 @@ def of_examples(
     or by name. `name` is the function's, `declared` the inputs that it states itself. Raises TypeMismatch."""
     if examples is None:
         if not declared and signature.parameters:
-            hint = "give example_inputs, or the class attribute `inputs`"
+            hint = "give example_inputs (--input NAME=TYPE in a command), or the class attribute `inputs`"
             raise TypeMismatch(f"what inputs {name} takes is not known", [hint])
         examples = declared or ()
     if not isinstance(examples, (tuple, list)) and _is_example(examples):

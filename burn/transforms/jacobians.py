@@ -16,7 +16,7 @@ from burn.dialect.deferred import Value, make_kin
 from burn.dialect.types import TensorType, type_of
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
-from burn.tensors.gradients import _differentiating, _is_tensor, _or_zeros, _Part, _tensors
+from burn.tensors.gradients import _differentiating, _is_tensor, _or_zeros, _Part, _tensors, numbered
 from burn.tensors.promotion import constant
 from burn.tensors.trees import flatten, paths, unflatten
 from burn.transforms.program import in_program
@@ -56,8 +56,7 @@ def hessian(
 def _jacobian(
     function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, columns: Columns
 ) -> Callable[..., Any]:
-    single = isinstance(argnums, int)
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    single, numbers = numbered(function, argnums)
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         if any(not -len(args) <= n < len(args) for n in numbers):

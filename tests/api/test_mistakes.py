@@ -31,10 +31,10 @@ LOOSE: Any = burn
 PARAMETERS: Any = MODEL.parameters()
 
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
-    "axis": (lambda: LOOSE.sum(X, "rows"), r"an axis is an integer\n  - not 'rows'"),
-    "axes": (lambda: LOOSE.flip(X, (0, 1.5)), r"an axis is an integer\n  - not 1.5"),
-    "bytes as axes": (lambda: LOOSE.sum(X, b"a"), "an axis is an integer"),
-    "axis of stack": (lambda: LOOSE.stack([X, X], "rows"), "an axis is an integer"),
+    "axis": (lambda: LOOSE.sum(X, "rows"), "burn.sum: axis is an integer or a list of integers, or None, not 'rows'"),
+    "axes": (lambda: LOOSE.flip(X, (0, 1.5)), r"burn.flip: axis is an integer or a list of integers or None, not \(0, 1.5\)"),
+    "bytes as axes": (lambda: LOOSE.sum(X, b"a"), "burn.sum: axis is an integer or a list of integers, or None, not b'a'"),
+    "axis of stack": (lambda: LOOSE.stack([X, X], "rows"), "burn.stack: axis is an integer, not 'rows'"),
     "einsum": (lambda: LOOSE.einsum(X, "ij->j"), "einsum takes an equation first"),
     "backward": (lambda: LOOSE.ones(2).sum().backward(), r"value_and_grad\(loss\)"),
     "grad": (lambda: MODEL[0].weight.grad, "gradients are returned and not kept"),

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._C import _len_torch_dispatch_stack
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
 from torch._guards import TracingContext
@@ -33,6 +34,7 @@ from burn.adapters.torch.input_views import forget_replays, layouts_of_views, pa
 from burn.adapters.torch.layouts import ELEMENTS, outputs_of, renewed, requirements
 from burn.adapters.torch.partition import partition
 from burn.adapters.torch.saved import opened_backward, opened_forward
+from burn.adapters.torch.subclasses import to_plain
 from burn.errors import ModelError, Problem
 from burn.importers.torch.build import SUMMARY
 from burn.importers.torch.decompositions import for_autograd
@@ -136,6 +138,8 @@ def compile_graph(
     )
 
     def call(arguments: list[Any]) -> list[Any]:
+        if _len_torch_dispatch_stack():
+            to_plain(arguments)
         return compiled(arguments)
 
     call._boxed_call = True  # type: ignore[attr-defined]  # torch hands over its arguments in a list that may be emptied

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from functools import reduce as fold_left
+
+from burn.errors import WrongArgument
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,10 @@ def plain(dim: Dim) -> Dim:
     if type(dim) is int or type(dim) is Expr:
         return dim
     if not isinstance(dim, Expr):
-        return int(dim)
+        try:
+            return operator.index(dim)
+        except TypeError:
+            raise WrongArgument("a size is an integer", [f"not {dim!r:.80}"]) from None
     made = Expr.__new__(Expr)
     made.terms, made._hash = dim.terms, dim._hash
     return made
