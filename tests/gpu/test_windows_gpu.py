@@ -24,6 +24,7 @@ class Case:
     padding: int = 0
     dtype: str = "float16"
     last: bool = True
+    dilation: int = 1
 
 
 CASES = [
@@ -38,6 +39,11 @@ CASES = [
     Case((4, 256, 28, 28), (256, 8, 3, 3), padding=1),
     Case((2, 96, 14, 14), (96, 3, 3, 3), padding=1),
     Case((1, 1024, 7, 7), (1024, 1, 7, 7), padding=3),
+    Case((32, 72, 28, 27), (72, 1, 3, 3), padding=1, dtype="bfloat16"),
+    Case((16, 24, 40, 33), (24, 1, 5, 5), 2, 2, "bfloat16"),
+    Case((8, 64, 30, 31), (64, 1, 3, 3), padding=2, dilation=2),
+    Case((8, 40, 50, 41), (40, 1, 7, 7), 2, 3),
+    Case((4, 32, 26, 20), (32, 1, 5, 5), dtype="bfloat16"),
 ]
 
 
@@ -51,11 +57,11 @@ def test_convolution(torch: Any, case: Case) -> None:
     x = torch.randn(case.x, device="cuda", dtype=dtype)
     w = torch.randn(case.weight, device="cuda", dtype=dtype)
     wide = [t.double().requires_grad_() for t in (x, w)]
-    y = call(*wide, None, case.stride, case.padding, 1, groups)
+    y = call(*wide, None, case.stride, case.padding, case.dilation, groups)
     g = torch.randn(y.shape, device="cuda", dtype=dtype)
     wanted = (y, *torch.autograd.grad(y, wide, g.double()))
     to_last, to_first = (0, *range(2, n + 2), 1), (0, n + 1, *range(1, n + 1))
-    options: dict[str, Any] = {"strides": (case.stride,) * n, "dilations": (1,) * n, "groups": groups}
+    options: dict[str, Any] = {"strides": (case.stride,) * n, "dilations": (case.dilation,) * n, "groups": groups}
     options |= {"low": (case.padding,) * n, "high": (case.padding,) * n}
 
     def first(value: Any) -> Any:

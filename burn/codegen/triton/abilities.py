@@ -33,6 +33,7 @@ class Abilities:
     fragments: a warp multiplies half precision from registers (`mma.m16n8k16`).
     early: a kernel can start before the kernel before it ends (`early.py`).
     bulk: bytes of a program's shared memory, if one instruction copies bytes to it (`staging.py`), else 0.
+    memory: bytes of shared memory that a program can have.
     processors: streaming multiprocessors or compute units, of the largest GPU of the architecture.
     tf32: tensor cores multiply TF32.
     float32: how float32 operands are multiplied, as Triton names it: "ieee", or by tensor cores, "tf32" and "tf32x3". The
@@ -45,6 +46,7 @@ class Abilities:
     fragments: bool = False
     early: bool = False
     bulk: int = 0
+    memory: int = 64 << 10
     processors: int = 132
     float32: str = "ieee"
     tf32: bool = True
@@ -63,6 +65,7 @@ class Abilities:
             fragments=number >= 80,
             early=number >= 90,
             bulk=SHARED_MEMORY.get(architecture, 0) if number >= 90 else 0,
+            memory=SHARED_MEMORY.get(architecture, Abilities.memory),
             processors=_processors(architecture),
             tf32=number >= 80,
         )

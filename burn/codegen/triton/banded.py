@@ -113,9 +113,9 @@ def banded_of(kernel: LoopKernel, abilities: Abilities, hints: SizeHints = UNKNO
     """The matmuls of a kernel. None if it is no depthwise convolution of channels-last images in half precision. None as well if
     its bands are wider than a matrix instruction, or its taps or channels too few."""
     reduction = only_reduction(kernel) if abilities.fragments and abilities.banded else None
-    if reduction is None or _reads_indices(kernel):
+    if reduction is None or reads_indices(kernel):
         return None
-    factors = _factors(reduction)
+    factors = factors_of(reduction)
     loops = kernel.stages[0].loops
     if factors is None or any(not isinstance(v.extent, int) for v in loops):
         return None
@@ -145,7 +145,8 @@ def banded_of(kernel: LoopKernel, abilities: Abilities, hints: SizeHints = UNKNO
     return Banded(made, geometry, own[0], tiled, block)
 
 
-def _factors(reduction: Reduction) -> tuple[Scalar, Scalar] | None:
+def factors_of(reduction: Reduction) -> tuple[Scalar, Scalar] | None:
+    """The factors of a sum in float32 of multiplied values in half precision."""
     match reduction:
         case Reduction(kind="sum", body=Apply(function="mul", args=(lhs, rhs))):
             found = narrowed((lhs, rhs), reduction.dtype)
@@ -153,7 +154,7 @@ def _factors(reduction: Reduction) -> tuple[Scalar, Scalar] | None:
     return None
 
 
-def _reads_indices(kernel: LoopKernel) -> bool:
+def reads_indices(kernel: LoopKernel) -> bool:
     """True if results are read or written at indices from data."""
     nodes = [dim for s in kernel.stages for node in walk(*s.scalars) for dim in own_dims(node)]
     nodes += [w.offset for s in kernel.stages for w in s.writes]

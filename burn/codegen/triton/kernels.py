@@ -11,6 +11,7 @@ from burn.codegen.triton import (
     banded_code,
     column_reductions,
     contract,
+    depthwise_gradient_code,
     few_bits,
     fragments_staged,
     loops,
@@ -20,6 +21,7 @@ from burn.codegen.triton import (
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.banded import banded_of
 from burn.codegen.triton.choices import key
+from burn.codegen.triton.depthwise_gradient import gradient_of
 from burn.codegen.triton.foreach import Together, together
 from burn.codegen.triton.heuristics.few_bits import inner_loops
 from burn.codegen.triton.heuristics.fragments import is_few_rows
@@ -70,6 +72,8 @@ class KernelPrinter:
                 fragments_staged.emit(general, values, kernel, self.sites, self.abilities, self.hints, constants, early)
             )
         match collapse(kernel):
+            case ContractionKernel() as contraction if of := gradient_of(contraction, self.abilities, self.hints):
+                return self._named(depthwise_gradient_code.emit(of, self.sites))
             case ContractionKernel() as contraction if not contraction.is_plain:
                 return self._loops(as_loops(contraction))
             case ContractionKernel() as contraction if (sums := sums_of(contraction)) is not None:

@@ -103,7 +103,7 @@ def loaded(text: str) -> dict[str, Any]:
             os.environ["TRITON_INTERPRET"] = before
     names["libdevice"] = _DeviceLibrary()
     names["gl"] = gluon = _Gluon()
-    names["mma_v2"] = gluon.mma_v2
+    names["mma_v2"], names["async_copy"] = gluon.mma_v2, _Copies()
     return names
 
 
@@ -207,23 +207,79 @@ class _DeviceLibrary:
         return apply
 
 
-class _Buffer:
-    """Shared memory that a program allocates, or the same with its axes permuted."""
+class SharedLayout:
+    """A layout of shared memory: numbers that each bit of an address adds to the indices."""
 
-    def __init__(self, content: list[Any], order: tuple[Any, ...] = ()) -> None:
-        self._content, self._order = content, order
+    def __init__(self, bases: Sequence[Sequence[Any]]) -> None:
+        self.bases = [[int(step) for step in basis] for basis in bases]
+
+    def order(self, shape: Sequence[int]) -> np.ndarray:
+        """The flat index of the element at each address."""
+        addresses = np.arange(1 << len(self.bases))
+        indices = [np.zeros_like(addresses) for _ in shape]
+        for bit, basis in enumerate(self.bases):
+            for axis, step in enumerate(basis):
+                indices[axis] ^= np.where(addresses >> bit & 1, step, 0)
+        found = np.ravel_multi_index(indices, shape)
+        assert len(set(found.tolist())) == len(found) == np.prod(shape), "addresses are not distinct"
+        return found
+
+
+class _Buffer:
+    """Shared memory that a program allocates, or a view of it: with its axes permuted, or in another layout. The content is a
+    tensor and the layout in which it was stored."""
+
+    def __init__(self, content: list[Any], layout: Any = None, order: tuple[Any, ...] = ()) -> None:
+        self._content, self._layout, self._order = content, layout, order
 
     def permute(self, order: tuple[Any, ...]) -> _Buffer:
         assert not self._order
-        return _Buffer(self._content, order)
+        return _Buffer(self._content, self._layout, order)
+
+    def _reinterpret(self, dtype: Any, shape: Sequence[Any], layout: SharedLayout) -> _Buffer:
+        return _Buffer(self._content, layout)
+
+    def forget(self) -> None:
+        """A copy to this memory has started."""
+        self._content.clear()
 
     def store(self, value: Any) -> None:
         inverse = sorted(range(len(self._order)), key=lambda axis: int(self._order[axis]))
-        self._content[:] = [value.permute(*inverse) if inverse else value]
+        self._content[:] = [value.permute(*inverse) if inverse else value, self._layout]
 
     def load(self, layout: Any) -> Any:
-        (value,) = self._content
+        import triton.language as tl
+        from triton.runtime.interpreter import TensorHandle
+
+        value, stored = self._content
+        if stored is not self._layout:
+            data = value.handle.data
+            moved = np.empty(data.size, data.dtype)
+            moved[self._layout.order(data.shape)] = data.reshape(-1)[stored.order(data.shape)]
+            value = tl.tensor(TensorHandle(moved.reshape(data.shape), value.dtype), value.type)
         return value.permute(*self._order) if self._order else value
+
+
+class _Copies:
+    """Copies to shared memory, which nothing may read before a wait for its group."""
+
+    def __init__(self) -> None:
+        self._groups: list[list[tuple[_Buffer, Any]]] = [[]]
+
+    def async_copy_global_to_shared(self, buffer: _Buffer, pointer: Any, mask: Any = None) -> None:
+        import triton.language as tl
+
+        buffer.forget()
+        value = tl.load(pointer) if mask is None else tl.load(pointer, mask=mask, other=0.0)
+        self._groups[-1].append((buffer, value))
+
+    def commit_group(self) -> None:
+        self._groups.append([])
+
+    def wait_group(self, outstanding: Any) -> None:
+        while len(self._groups) - 1 > int(outstanding):
+            for buffer, value in self._groups.pop(0):
+                buffer.store(value)
 
 
 class _Gluon:
@@ -243,13 +299,16 @@ class _Gluon:
     def full(self, shape: Any, value: Any, dtype: Any, layout: Any = None) -> Any:
         return self.__getattr__("full")(shape, value, dtype)
 
-    def allocate_shared_memory(self, *parts: Any) -> Any:
-        return _Buffer([])
+    def allocate_shared_memory(self, dtype: Any, shape: Any, layout: Any) -> Any:
+        return _Buffer([], layout)
+
+    def SharedLinearLayout(self, bases: Sequence[Any]) -> SharedLayout:
+        return SharedLayout(bases)
 
     def BlockedLayout(self, *parts: Any) -> None:
         """Elements have no threads here."""
 
-    SwizzledSharedLayout = SharedLinearLayout = BlockedLayout
+    SwizzledSharedLayout = BlockedLayout
     SliceLayout = NVMMADistributedLayout = DotOperandLayout = BlockedLayout
 
     def mma_v2(self, lhs: Any, rhs: Any, total: Any) -> Any:

@@ -16,6 +16,7 @@ import pytest
 
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics.preferences import preferences
 from burn.codegen.triton.heuristics.windows import window_block
 from burn.dialect import ops
 from burn.dialect.adjoint.contraction import conv as gradients
@@ -191,7 +192,7 @@ def check_gradients(case: Case, abilities: Abilities = USUAL_ABILITIES) -> None:
 
     shapes = [case.x, case.weight, case.y]
     made, given = compiled(case, shapes, function), arrays(case, shapes)
-    got = interpreted(made, given, simulated.Simulator(abilities).launch, GPU().session(made).preferences)
+    got = interpreted(made, given, simulated.Simulator(abilities).launch, preferences({}, abilities))
     x, w = (wide(case, given[i], i == 0).requires_grad_() for i in range(2))
     wanted = torch.autograd.grad(convolved(case, x, w), (x, w), wide(case, given[2], True))
     for each, want, images in zip(got, wanted, (True, False), strict=True):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from burn.codegen.triton import depthwise_gradient
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.column_reductions import summed_rows
 from burn.codegen.triton.heuristics.fragments import NORMED_ROWS
 from burn.codegen.triton.heuristics.sizes import SizeHints, likely
-from burn.codegen.triton.hopper.weight_gradient import depth_shares
+from burn.codegen.triton.hopper import weight_gradient
 from burn.codegen.triton.window_sums import split_sums
+from burn.kernels.body import ContractionKernel
 from burn.kernels.preferences import Preferences
 
 PREFERENCES = Preferences(
@@ -63,9 +65,13 @@ def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:
         reduce_rows=partial(summed_rows, hints=hints, processors=abilities.processors),
         split_programs=abilities.processors,
         padded_windows=abilities.warp_specialised,
-        depth_shares=partial(depth_shares, processors=abilities.processors, hints=hints)
-        if abilities.warp_specialised
-        else None,
+        depth_shares=partial(_depth_shares, hints=hints, abilities=abilities),
         likely=partial(likely, hints=hints),
         row_reductions=NORMED_ROWS if abilities.fragments else 0,
     )
+
+
+def _depth_shares(kernel: ContractionKernel, hints: SizeHints, abilities: Abilities) -> int:
+    if found := depthwise_gradient.depth_shares(kernel, abilities, hints):
+        return found
+    return weight_gradient.depth_shares(kernel, abilities.processors, hints) if abilities.warp_specialised else 0
