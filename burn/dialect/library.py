@@ -12,7 +12,7 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType
 
 
-class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE, batching=leading("axis")):
+class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE, kernel="sort", batching=leading("axis")):
     """Sorts along `axis`, stably; also returns the elements' original indices. NaN sorts last (largest). Shapes: x
     [...] -> values [...], indices [...] int64."""
 

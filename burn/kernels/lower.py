@@ -119,11 +119,17 @@ class Lowering:
             return rule_of(op)(self, op, index)
         return self.load(self.buffer(value), linear(index, type_of(value).shape))
 
-    def fetch(self, source: Scalar, extent: Dim, site: str, certain: bool = False) -> Dim:
-        """An index read from data, checked against [-extent, extent). certain: a kernel of the program wrote it, in range."""
+    def fetch(self, source: Scalar, extent: Dim, site: str) -> Dim:
+        """An index read from data, checked against [-extent, extent)."""
         self._fetched += 1
         wide = source if source.dtype == "int64" else Convert("int64", source)
-        return Expr.of(Fetched(f"f{self._fetched}", extent, wide, site, certain or within(source, extent)))
+        return Expr.of(Fetched(f"f{self._fetched}", extent, wide, site, within(source, extent)))
+
+    def position(self, source: Scalar, extent: Dim) -> Dim:
+        """An index that a kernel of the program has computed, in range: 0 <= source < extent."""
+        self._fetched += 1
+        wide = source if source.dtype == "int64" else Convert("int64", source)
+        return Expr.of(Fetched(f"f{self._fetched}", extent, wide, "", True))
 
     def fetched_from(self, value: ir.Value, index: Indices) -> Scalar:
         """`value` at an index with fetched components. These are checked even if no element is read, because all

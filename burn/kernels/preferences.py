@@ -124,8 +124,10 @@ class Preferences:
     them, because it keeps a row of partial results of each in registers. Those whose operands must be recomputed there join it
     for rows of up to `recomputed_columns` elements.
 
-    `scatter_collisions`: scatter in parallel, without conflicts, if at most this many updates per element of a row may have one
-    target. The kernels compare the updates with each other. 0: apply updates one after another, which suits one thread.
+    `parallel_scatter`: scatter in parallel, without conflicts: kernels sort the updates by target. Otherwise updates are applied
+    one after another, which suits one thread.
+
+    `parallel_sort`: sort in kernels, in parallel. Otherwise the runtime's library sorts, with one thread for each row.
 
     `separate_epilogue`: for half-precision matmuls of at least this many elements, put expensive epilogue functions into a
     kernel of their own. In the epilogue the tensor cores would wait for them. 0: never.
@@ -195,7 +197,8 @@ class Preferences:
     split_keys: int = 0
     split_rows: int = 0
     split_programs: int = 0
-    scatter_collisions: int = 0
+    parallel_scatter: bool = False
+    parallel_sort: bool = False
     small_loops: int = 0
     row_reductions: int = 0
     foreach: int = 0

@@ -25,7 +25,7 @@ from burn.codegen.triton.heuristics.loops import (
     rows_and_columns,
     transposed_block,
 )
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, expected_length
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.triton.scalars import constant
 from burn.dialect.dims import Dim, Expr, atoms, ceildiv, product
@@ -149,7 +149,7 @@ class Loops:
                 self.block = ragged(self.count, transposed, processors)
             else:
                 self.short = len({s.loops for s in along}) == 1 and held(longest, transposed, shared)
-                expected = None if isinstance(longest, int) else likely(longest, hints)
+                expected = None if isinstance(longest, int) else expected_length(longest, hints)
                 self.block = rows_and_columns(self.count, longest, transposed, shared, processors, expected)
         elif self.layout.across is not None:
             order = [sizes.parallel[i].extent for i in (*self.layout.order, self.layout.across)]

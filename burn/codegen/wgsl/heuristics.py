@@ -200,7 +200,7 @@ PREFERENCES = Preferences(
     repeat_reads=True,
     fuse_reductions=True,
     concat_operands=4,
-    scatter_collisions=65536,
+    parallel_scatter=True,
     split_depth=split_depth,
 )
 """A row's values are recomputed rather than kept, as workgroup memory is small. A launch costs as much as on CUDA."""

@@ -19,6 +19,7 @@ from burn.kernels.builders import (
     loop,
     reduce,
     scatter,
+    sort,
     tiles,
     window,
 )
@@ -35,6 +36,7 @@ BUILDERS: dict[str, Callable[[Group, Preferences], list[Call]]] = {
     "attention_gradient": attention_gradient.build,
     "cumulative": cumulative.build,
     "scatter": scatter.build,
+    "sort": sort.build,
     "split": tiles.split,
     "join": tiles.join,
     "concat": concat.build,

@@ -1,11 +1,10 @@
 """Conflict-free scatter: applies all updates in parallel, after finding the updates of every element.
 
 Colliding updates are those that may have one target: all tuples of a `scatter_nd`, or those along the axis of a
-`scatter_elements`. A few candidates are compared with every element (`_ParallelScatter.compared`). For many, a kernel ranks the
-updates by target in a stable order. An update's rank is the number of updates with a lesser target or an earlier one
-with the same target. The updates of an element then have consecutive ranks; one iteration combines them, and the
-element reads the result (`_ParallelScatter.ranked`). The result does not depend on timing: the bits are always the same. Targets
-are checked once; ranks and what is found by them are in range by construction.
+`scatter_elements`. A few candidates are compared with every element (`_ParallelScatter.compared`). Many are sorted by target
+(`ranks.py`). The updates of an element then have consecutive ranks, and the element combines them (`_ParallelScatter.ranked`).
+Updates with one target may be many: a kernel before that combines each piece of `PIECE` such updates. The result does not
+depend on timing: the bits are always the same.
 """
 
 from __future__ import annotations
@@ -13,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, LoopVar, product
+from burn.dialect.dims import Dim, LoopVar, ceildiv, dim_max, dim_min, floordiv, product
 from burn.dialect.indexing import ScatterElements
 from burn.dialect.op import full_name
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Apply, Const, Convert, Index, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
 from burn.kernels.body import identity as nothing
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loop_index, loops
+from burn.kernels.builders.ranks import ORDER, Ranks
 from burn.kernels.builders.split_reduction import split_reduction
 from burn.kernels.lower import Indices, delinear, linear
 from burn.kernels.preferences import Preferences
@@ -33,22 +33,23 @@ FEW_TARGETS = 4
 KINDS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 """The reductions that combine updates."""
 
-KEYS, ORDER, RUNS, SLOTS, TOTALS = range(5)
-"""Buffers shared by the kernels.
+PIECE = 64
+"""The number of updates that one iteration combines before others read the result."""
 
-- KEYS: the target of each update.
-- ORDER: the updates by rank.
-- RUNS: by rank, the number of updates with the same target, stored at the first of them.
-- SLOTS: for each target the rank of its first update, counted from 1. If the last write wins: of its last update.
-- TOTALS: the combined updates.
+ENDS, STARTS, PIECES, SORTED = range(4)
+"""Buffers shared by the kernels, by number.
+
+- ENDS: for each target the rank after its last update; 0 for a target without updates. One more element holds nothing.
+- STARTS: the same for the rank of its first update. Not if the last write wins.
+- PIECES: the combined updates of each piece of `PIECE` ranks, if these have one target. Not if the last write wins.
+- SORTED: the first of those of the sort.
 """
 
 Ranges = tuple[tuple[Dim, Dim], ...]
 
 
 def build(group: Group, preferences: Preferences) -> list[Call]:
-    """Returns an empty list if sequential updates are better: too many candidates, or no reduction combines their
-    elements."""
+    """Returns an empty list if no reduction combines the elements."""
     made = _ParallelScatter(group)
     if isinstance(made.count, int) and made.count <= FEW:
         return [made.compared()]
@@ -62,9 +63,6 @@ def build(group: Group, preferences: Preferences) -> list[Call]:
         and targets <= FEW_TARGETS
     ):
         return split_reduction(made.swept(), preferences, downwards=True)
-    rows = made.length if isinstance(made.length, int) else 1
-    if isinstance(made.count, int) and made.count > preferences.scatter_collisions * max(1, rows):
-        return []
     return made.ranked() if made.reduction == "none" or kind in ("float", "int", "uint") else []
 
 
@@ -151,14 +149,13 @@ class _ParallelScatter:
 
     # ---- many candidates -----------------------------------------------------------------------------------------------
     def ranked(self) -> list[Call]:
-        combined = self.reduction != "none"
-        return [
-            self._no_slots(),
-            self._keys(),
-            self._ranks(),
-            *([self._totals()] if combined else []),
-            self._read_totals(),
-        ]
+        ranks = Ranks(self.group, self.high, self.count, "int32", SORTED if self.combines else STARTS)
+        pieces = [self._pieces(ranks)] if self.combines else []
+        return [self._no_updates(), *ranks.calls(self._key), self._spans(ranks), *pieces, self._read(ranks)]
+
+    @property
+    def combines(self) -> bool:
+        return self.reduction != "none"
 
     def _kernel(self, builder: Builder, parallel: tuple[LoopVar, ...], writes: Sequence[Write], *before: Stage) -> Call:
         stages = (*before, Stage((), (), tuple(writes)))
@@ -166,96 +163,106 @@ class _ParallelScatter:
 
     def _shared(self, builder: Builder, number: int, writes: bool = False) -> int:
         lines = product(self.high)
-        elements = lines * (product(self.target_shape) if number == SLOTS else self.count)
-        dtype, elements = (self.dtype, elements * self.length) if number == TOTALS else ("int32", elements)
+        dtype, elements = "int32", lines * (product(self.target_shape) + 1)
+        if number == PIECES:
+            dtype, elements = self.dtype, lines * ceildiv(self.count, PIECE) * self.length
         return builder.shared(number, dtype, elements, "write" if writes else "read")
 
-    def _update_offset(self, line: Indices, number: Dim) -> Dim:
-        return linear((*line, number), (*self.high, self.count))
+    def _of_target(self, line: Indices, number: Dim) -> Dim:
+        """The offset of a target in ENDS or STARTS."""
+        return linear((*line, number), (*self.high, product(self.target_shape) + 1))
 
-    def _slot_offset(self, line: Indices, number: Dim) -> Dim:
-        return linear((*line, number), (*self.high, product(self.target_shape)))
+    def _of_piece(self, line: Indices, number: Dim, rest: Indices) -> Dim:
+        return linear((*line, number, *rest), (*self.high, ceildiv(self.count, PIECE), *self.rest))
 
-    def _no_slots(self) -> Call:
+    def _key(self, builder: Builder, line: Indices, candidate: Dim) -> Scalar:
+        """The target of an update, as a number."""
+        named = linear(self.target(builder, line, candidate), self.target_shape)
+        return Convert("int32", Index("int64", named))
+
+    def _no_updates(self) -> Call:
         builder, variables = Builder(self.group), loops((*self.high, product(self.target_shape)))
-        slots = self._shared(builder, SLOTS, writes=True)
+        ends = self._shared(builder, ENDS, writes=True)
         *line, number = loop_index(variables)
-        return self._kernel(
-            builder, variables, (Write(slots, self._slot_offset(tuple(line), number), Const("int32", 0)),)
-        )
+        return self._kernel(builder, variables, (Write(ends, self._of_target(tuple(line), number), Const("int32", 0)),))
 
-    def _keys(self) -> Call:
+    def _spans(self, ranks: Ranks) -> Call:
+        """Writes the ranks of each target's updates. The other updates write the element that holds nothing."""
         builder, variables = Builder(self.group), loops((*self.high, self.count))
-        keys = self._shared(builder, KEYS, writes=True)
-        *line, candidate = loop_index(variables)
-        named = linear(self.target(builder, tuple(line), candidate), self.target_shape)
-        key = Convert("int32", Index("int64", named))
-        return self._kernel(builder, variables, (Write(keys, self._update_offset(tuple(line), candidate), key),))
-
-    def _ranks(self) -> Call:
-        builder, variables, other = Builder(self.group), loops((*self.high, self.count)), LoopVar("other", self.count)
-        low, site = builder.low, full_name(self.op)
-        keys = self._shared(builder, KEYS)
-        *first, candidate = loop_index(variables)
-        line, (theirs,) = tuple(first), loop_index((other,))
-        mine, its = (low.load(keys, self._update_offset(line, p)) for p in (candidate, theirs))
-        same = Convert("int32", Apply("bool", "eq", (its, mine)))
-        in_front = Where("int32", ((candidate - theirs - 1, self.count),), same, Const("int32", 0))
-        bodies = {"less": Convert("int32", Apply("bool", "lt", (its, mine))), "same": same, "before": in_front}
-        counted = Stage((other,), tuple(Reduction(name, "sum", "int32", body) for name, body in bodies.items()))
-        less, alike, before = (Reduced("int32", name) for name in bodies)
-        rank = self._update_offset(line, low.fetch(_plus(less, before), self.count, site, True))
-        order, runs, slots = (self._shared(builder, n, writes=True) for n in (ORDER, RUNS, SLOTS))
-        is_first = Apply("bool", "eq", (before, Const("int32", 0)))
-        begin = _plus(less, alike if self.reduction == "none" else Const("int32", 1))
-        writes = (
-            Write(order, rank, Convert("int32", Index("int64", candidate))),
-            Write(runs, rank, Apply("int32", "select", (is_first, alike, Const("int32", 0)))),
-            Write(slots, self._slot_offset(line, low.fetch(mine, product(self.target_shape), site, True)), begin),
+        keys, _ = ranks.sorted_buffers
+        *first, rank = loop_index(variables)
+        line, targets = tuple(first), product(self.target_shape)
+        mine, nothing_else = (
+            ranks.load(builder, keys, ranks.dtype, line, rank),
+            Convert("int32", Index("int64", targets)),
         )
-        return self._kernel(builder, variables, writes, counted)
+        writes = []
+        for number, beside, value in ((ENDS, rank + 1, rank + 1), (STARTS, rank - 1, rank))[: 1 + self.combines]:
+            its = ranks.load(builder, keys, ranks.dtype, line, beside)
+            goes_on = Where("bool", ((beside, self.count),), Apply("bool", "eq", (its, mine)), Const("bool", False))
+            target = builder.low.position(Apply("int32", "select", (goes_on, nothing_else, mine)), targets + 1)
+            buffer = self._shared(builder, number, writes=True)
+            writes.append(Write(buffer, self._of_target(line, target), Convert("int32", Index("int64", value))))
+        return self._kernel(builder, variables, writes)
 
-    def _totals(self) -> Call:
-        """The combined updates of a target, at the rank of its first update."""
-        builder, step = Builder(self.group), LoopVar("step", self.count)
-        variables = loops((*self.high, self.count, *self.rest))
-        low, site = builder.low, full_name(self.op)
-        order, runs = self._shared(builder, ORDER), self._shared(builder, RUNS)
+    def _at_rank(self, builder: Builder, ranks: Ranks, line: Indices, rank: Dim, rest: Indices) -> Scalar:
+        """The update with this rank."""
+        _, order = ranks.sorted_buffers
+        candidate = builder.low.position(ranks.load(builder, order, ORDER, line, rank), self.count)
+        return self.update(builder, line, candidate, rest)
+
+    def _pieces(self, ranks: Ranks) -> Call:
+        """Combines the updates of each piece that has one target."""
+        builder, step = Builder(self.group), LoopVar("step", PIECE)
+        variables = loops((*self.high, ceildiv(self.count, PIECE), *self.rest))
+        low = builder.low
         here, (further,) = loop_index(variables), loop_index((step,))
-        line, rank, rest = here[: len(self.lines)], here[len(self.lines)], here[len(self.lines) + 1 :]
-        run = low.fetch(low.load(runs, self._update_offset(line, rank)), self.count + 1, site, True)
-        candidate = low.fetch(low.load(order, self._update_offset(line, rank + further)), self.count, site, True)
+        line, piece, rest = here[: len(self.lines)], here[len(self.lines)], here[len(self.lines) + 1 :]
+        keys, _ = ranks.sorted_buffers
+        first, last = (ranks.load(builder, keys, ranks.dtype, line, piece * PIECE + n) for n in (0, PIECE - 1))
+        same = Apply("int32", "select", (Apply("bool", "eq", (first, last)), Const("int32", PIECE), Const("int32", 0)))
+        length = Where("int32", ((piece * PIECE + (PIECE - 1), self.count),), same, Const("int32", 0))
         kind = KINDS[self.reduction]
         none = Const(self.dtype, nothing(kind, self.dtype))
-        body = Where(
-            self.dtype, ((further, run),), convert(self.update(builder, line, candidate, rest), self.dtype), none
-        )
-        total = Write(
-            self._shared(builder, TOTALS, writes=True),
-            linear(here, [v.extent for v in variables]),
-            Reduced(self.dtype, "total"),
-        )
+        update = convert(self._at_rank(builder, ranks, line, piece * PIECE + further, rest), self.dtype)
+        body = Where(self.dtype, ((further, low.position(length, PIECE + 1)),), update, none)
+        pieces = self._shared(builder, PIECES, writes=True)
+        total = Write(pieces, self._of_piece(line, piece, rest), Reduced(self.dtype, "total"))
         return self._kernel(builder, variables, (total,), Stage((step,), (Reduction("total", kind, self.dtype, body),)))
 
-    def _read_totals(self) -> Call:
+    def _read(self, ranks: Ranks) -> Call:
+        """Combines each element with its updates."""
         builder, variables = Builder(self.group), loops(self.x.shape)
-        low, site = builder.low, full_name(self.op)
-        here = loop_index(variables)
+        low, here = builder.low, loop_index(variables)
         line, named, rest, shorter = self.split_index(here)
-        slot = low.load(self._shared(builder, SLOTS), self._slot_offset(line, linear(named, self.target_shape)))
-        rank = low.fetch(slot, self.count + 1, site, True) - 1
+        of_target = self._of_target(line, linear(named, self.target_shape))
         old = low.at(self.op.x, here)
-        if self.reduction == "none":
-            order = low.load(self._shared(builder, ORDER), self._update_offset(line, rank))
-            new = self.update(builder, line, low.fetch(order, self.count, site, True), rest)
-        else:
-            where = linear((*line, rank, *rest), (*self.high, self.count, *self.rest))
-            total = low.load(self._shared(builder, TOTALS), where)
-            new = Apply(self.dtype, self.reduction, (convert(old, self.dtype), total))
-        value = Where(old.dtype, ((rank, self.count),), convert(new, old.dtype), old)
-        value = Where(old.dtype, shorter, value, old) if shorter else value
-        return self._kernel(builder, variables, (Write(builder.out(0), linear(here, self.x.shape), value),))
-
-
-def _plus(a: Scalar, b: Scalar) -> Scalar:
-    return Apply("int32", "add", (a, b))
+        last = low.load(self._shared(builder, ENDS), of_target)
+        last = Where("int32", shorter, last, Const("int32", 0)) if shorter else last
+        end = low.position(last, self.count + 1)
+        if not self.combines:
+            new = self._at_rank(builder, ranks, line, end - 1, rest)
+            value = Where(old.dtype, ((end - 1, self.count),), new, old)
+            return self._kernel(builder, variables, (Write(builder.out(0), linear(here, self.x.shape), value),))
+        first = low.load(self._shared(builder, STARTS), of_target)
+        start = low.position(Where("int32", ((end - 1, self.count),), first, Const("int32", 0)), self.count)
+        step = LoopVar("step", self.count)
+        (further,) = loop_index((step,))
+        # Single updates until the first whole piece, then whole pieces, then single updates again.
+        first_piece = ceildiv(start, PIECE)
+        pieces = dim_max(floordiv(end, PIECE) - first_piece, 0)
+        skipped = pieces * (PIECE - 1)
+        along = further - (first_piece * PIECE - start)
+        is_after = dim_min(dim_max(along - pieces + 1, 0), 1)
+        update = self._at_rank(builder, ranks, line, start + further + is_after * skipped, rest)
+        piece = low.load(self._shared(builder, PIECES), self._of_piece(line, first_piece + along, rest))
+        kind = KINDS[self.reduction]
+        none = Const(self.dtype, nothing(kind, self.dtype))
+        either = Where(self.dtype, ((along, pieces),), piece, convert(update, self.dtype))
+        body = Where(self.dtype, ((further, end - start - skipped),), either, none)
+        total = Apply(self.dtype, self.reduction, (convert(old, self.dtype), Reduced(self.dtype, "total")))
+        value = convert(total, old.dtype)
+        if self.dtype != old.dtype:  # a bit pattern of NaN, or of a denormal, is left as it is
+            value = Where(old.dtype, ((end - 1, self.count),), value, old)
+        write = Write(builder.out(0), linear(here, self.x.shape), value)
+        return self._kernel(builder, variables, (write,), Stage((step,), (Reduction("total", kind, self.dtype, body),)))

@@ -16,7 +16,7 @@ from burn.kernels.preferences import Preferences
 def build(group: Group, preferences: Preferences) -> list[Call]:
     """Copies x, then applies the updates in order on one thread, because indices may repeat; or a conflict-free
     scatter."""
-    if preferences.scatter_collisions and (calls := parallel_scatter.build(group, preferences)):
+    if preferences.parallel_scatter and (calls := parallel_scatter.build(group, preferences)):
         return calls
     op = anchor_of(group, "scatter")
     x, indices, updates = type_of(op.x), type_of(op.indices), type_of(op.updates)

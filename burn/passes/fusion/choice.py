@@ -12,6 +12,7 @@ from burn.dialect.convolution import Windows
 from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.dropout import RandomKept
 from burn.dialect.indexing import Gather
+from burn.dialect.library import Sort
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -25,6 +26,7 @@ from burn.kernels.body import EXPENSIVE
 from burn.kernels.builders.concat import MAKERS
 from burn.kernels.builders.loop import loads_together
 from burn.kernels.builders.matrix import is_matmul
+from burn.kernels.builders.sort import is_sortable
 from burn.kernels.lower import has_rule
 from burn.kernels.preferences import Preferences
 from burn.passes.fusion.cluster import Cluster, Order, leads_to, size_of
@@ -73,7 +75,7 @@ class Choice:
 
     def run(self) -> None:
         for op in self.ops[:-1]:
-            if op.KERNEL or (has_rule(op) and not op.has(FREE)):
+            if self._has_kernel(op) or (has_rule(op) and not op.has(FREE)):
                 self._assign(op)
             elif op.has(Trait.VIEW):
                 self._trailing_view(op)
@@ -84,6 +86,11 @@ class Choice:
         loops = {c for c in self.cluster.values() if c.kind == "loop"}
         self.crowded = {c for c in loops if self._streams(c) >= MANY_STREAMS}
         self.materialize_views()
+
+    def _has_kernel(self, op: Op) -> bool:
+        if isinstance(op, Sort):
+            return self.preferences.parallel_sort and is_sortable(type_of(op.x).dtype)
+        return bool(op.KERNEL)
 
     # ---- choosing ------------------------------------------------------------------------------------------------------
     def _assign(self, op: Op) -> None:

@@ -38,7 +38,8 @@ PREFERENCES = Preferences(
     split_keys=128,
     split_rows=64,
     split_programs=USUAL_ABILITIES.processors,
-    scatter_collisions=65536,
+    parallel_scatter=True,
+    parallel_sort=True,
     small_loops=1 << 16,
     foreach=256,
     foreach_bytes=1 << 23,
@@ -51,9 +52,9 @@ PREFERENCES = Preferences(
     merged_groups=32,
 )
 """A row's values stay in registers, and strided columns are read directly. A launch takes microseconds, enough to convert
-thousands of elements; a single program takes ten for a row of 65,536 elements. A serialised update takes 0.2 microseconds,
-enough to compare 65,536 numbers. A launch and its last programs take two microseconds or more, in which
-8 MB are read or written. Updates in one launch take 4 to 6 % from a transformer's step on an H100. On it (float16, 4096x4096)
+thousands of elements; a single program takes ten for a row of 65,536 elements. A serialised update takes 0.2 microseconds. A
+launch and its last programs take two microseconds or more, in which 8 MB are read or written. Updates in one launch take 4 to
+6 % from a transformer's step on an H100. On it (float16, 4096x4096)
 kernels that read weights of 8-bit floats took 13 us for 16 rows, 20 for 64 and 118 for 1,024; PyTorch's matmuls 9, 9, 47."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.dialect.dims import Atom, Dim, Symbol, substitute
+from burn.dialect.dims import Atom, Dim, Symbol, at_most, substitute
 
 SizeHints = Mapping[Atom, Dim]
 """Hints for named sizes (`Program.size_hints`)."""
@@ -19,6 +19,16 @@ def hinted_sizes(sizes: Mapping[str, int]) -> SizeHints:
 def likely(size: Dim, hints: SizeHints) -> Dim:
     """The hinted value of a size, if there is one."""
     return substitute(size, hints) if hints else size
+
+
+SMALL_BOUNDS = (8, 16, 32, 64, 128)
+"""Upper bounds of a length that are worth a block of their own."""
+
+
+def expected_length(length: Dim, hints: SizeHints) -> Dim:
+    """The likely value of a symbolic length: by the hints, or a small upper bound."""
+    expected = likely(length, hints)
+    return expected if isinstance(expected, int) else next((b for b in SMALL_BOUNDS if at_most(length, b)), expected)
 
 
 def power_of_two(number: int) -> int:

@@ -268,6 +268,17 @@ func.func @main(%x: tensor<?x9xf32, ["n", "9"]>, %i: tensor<?x1xi64, ["n", "1"]>
 // CHECK:      tl.where(here0, {{.*}}, {{.*}})
 // CHECK-NOT:  def kernel1(
 
+// ----- sort: pairs of a run are compared, then every element searches the other runs
+func.func @main(%x: tensor<3x500xf32>, %y: tensor<?xi64, ["n"]>) -> (tensor<3x500xf32>, tensor<3x500xi64>, tensor<?xi64, ["n"]>) {
+  %0:2 = "burn.sort"(%x) {axis = 1 : i64, descending = true} : (tensor<3x500xf32>) -> (tensor<3x500xf32>, tensor<3x500xi64>)
+  %1:2 = "burn.sort"(%y) {axis = 0 : i64, descending = false} : (tensor<?xi64, ["n"]>) -> (tensor<?xi64, ["n"]>, tensor<?xi64, ["n"]>)
+  "burn.return"(%0#0, %0#1, %1#1) : (tensor<3x500xf32>, tensor<3x500xi64>, tensor<?xi64, ["n"]>) -> ()
+}
+// CHECK:      def kernel0(
+// CHECK:        {{v[0-9]+}} = {{v[0-9]+}}.to(tl.int32, bitcast=True)
+// CHECK:        tl.store(b1 + x, {{.*}}, mask=inside)
+// CHECK:      """A block of elements each; sum along rows."""
+
 // ----- contraction: floats of 8 bits stay so, behind what lays their depth side by side
 func.func @main(%x: tensor<256x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>) -> tensor<256x256xf32> {
   %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>, dtype = "float32"} : (tensor<256x256xf8E4M3FN>, tensor<256x256xf8E4M3FN>) -> tensor<256x256xf32>

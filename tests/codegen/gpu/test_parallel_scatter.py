@@ -1,0 +1,86 @@
+"""Scatters of many updates on a simulated GPU: sorted by target, without conflicts, with the CPU's numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn import ops
+from burn.kernels import builders
+from burn.kernels.builders import parallel_scatter, ranks
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+from tests.codegen.gpu.simulated_gpu import SimulatedGPU
+
+
+@pytest.fixture(autouse=True)
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several kernels and pieces for few updates: the interpreter is slow."""
+    for name, value in {"COMPARED": 6, "RUN": 4, "FAN": 4, "LONGEST": 4 * 4 * 4 * 4}.items():
+        monkeypatch.setattr(ranks, name, value)
+    monkeypatch.setattr(parallel_scatter, "PIECE", 4)
+    monkeypatch.setattr(builders, "_known", {})
+
+
+def check(function: Any, *arrays: np.ndarray, dynamic: Any = None) -> burn.Executable:
+    made = {d: burn.compile(function, arrays, dynamic, cache=False, device=d) for d in ("cuda", "cpu")}
+    got, want = (made[d](*arrays) for d in ("cuda", "cpu"))
+    assert got.dtype == want.dtype and got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    assert not [k for k in made["cuda"].artefact.kernels if k.kind == "host"]
+    return made["cuda"]
+
+
+REDUCTIONS = ("add", "mul", "max", "min", "none")
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("count", [9, 40, 75])
+def test_tuples(gpu: SimulatedGPU, reduction: str, count: int) -> None:
+    data = np.random.default_rng(count)
+    x = data.standard_normal((7, 3)).astype(np.float32)
+    # one target has most of the updates, one has none
+    indices = np.where(data.random(count) < 0.6, 2, data.choice([0, 1, 3, 4, 6], count)).reshape(-1, 1)
+    updates = data.standard_normal((count, 3)).astype(np.float32)
+    check(lambda x, i, u: ops.scatter_nd(x, i, u, reduction=reduction), x, indices, updates)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements(gpu: SimulatedGPU, reduction: str, axis: int) -> None:
+    data = np.random.default_rng(axis)
+    x = data.standard_normal((9, 8)).astype(np.float32)
+    shape = (33, 5) if axis == 0 else (4, 33)
+    indices = data.integers(-x.shape[axis], x.shape[axis], shape)
+    updates = data.standard_normal(shape).astype(np.float32)
+    check(lambda x, i, u: ops.scatter_elements(x, i, u, axis=axis, reduction=reduction), x, indices, updates)
+
+
+def test_one_target_and_integers(gpu: SimulatedGPU) -> None:
+    data = np.random.default_rng(0)
+    x, updates = np.zeros(11, np.int64), data.integers(-9, 9, 50)
+    check(lambda x, i, u: ops.scatter_nd(x, i, u, reduction="add"), x, np.full((50, 1), 10), updates)
+
+
+def test_named_sizes(gpu: SimulatedGPU) -> None:
+    data = np.random.default_rng(0)
+
+    def given(rows: int, count: int) -> tuple[np.ndarray, ...]:
+        return (
+            np.zeros((rows, 2), np.float32),
+            data.integers(0, max(rows, 1), (count, 1)),
+            data.standard_normal((count, 2)).astype(np.float32),
+        )
+
+    dynamic = {"x": {0: "rows"}, "i": {0: "n"}, "u": {0: "n"}}
+    made = check(lambda x, i, u: ops.scatter_nd(x, i, u, reduction="add"), *given(6, 20), dynamic=dynamic)
+    for rows, count in ((30, 41), (0, 0)):
+        x, i, u = given(rows, count)
+        want = x.copy()
+        np.add.at(want, i[:, 0], u)
+        np.testing.assert_allclose(made(x, i, u), want, rtol=1e-5, atol=1e-5)
