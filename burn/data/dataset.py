@@ -10,6 +10,7 @@ Rows are read on access.
 from __future__ import annotations
 
 import math
+import operator
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +56,10 @@ class Dataset(ABC):
         """A row, or for a slice the dataset of its rows. Raises OutOfRange, and DataError for a row that cannot be read."""
         if isinstance(index, slice):
             return Selected(self, np.arange(len(self))[index])
-        number = index.__index__()
+        try:
+            number = operator.index(index)
+        except TypeError:
+            raise TypeMismatch("the number of a row is an integer", [f"not {index!r:.80}"]) from None
         if not -len(self) <= number < len(self):
             raise OutOfRange(f"there is no row {number}", [f"{type(self).__name__} has {len(self)} rows"])
         number %= len(self)
@@ -179,9 +183,12 @@ def _amount(what: str, count: int) -> int:
 
 def _ends(parts: Sequence[float], rows: int) -> list[int]:
     """Where each part but the last ends."""
+    wrong = [part for part in parts if isinstance(part, bool) or not isinstance(part, (int, float, np.number))]
+    if wrong:
+        raise DataError("parts of a dataset are fractions or lengths", [f"not {part!r:.80}" for part in wrong])
     if any(not part >= 0 for part in parts):
         raise DataError("a part of a dataset is at least 0", [f"{part}" for part in parts if not part >= 0])
-    if all(isinstance(part, int) for part in parts):
+    if all(isinstance(part, (int, np.integer)) for part in parts):
         if sum(parts) != rows:
             raise DataError("lengths of parts sum to the number of rows", [f"{sum(parts)} of {rows}"])
         return [int(end) for end in np.cumsum(parts)[:-1]]

@@ -108,6 +108,9 @@ class Csv(Lines):
         else:
             self.header = list(header)
         self.columns = list(self.header if columns is None else columns)
+        functions = types.values() if isinstance(types, Mapping) else () if types is None else (types,)
+        if wrong := [function for function in functions if not callable(function)]:
+            raise DataError("types are functions of strings, such as float", [f"not {each!r}" for each in wrong])
         named = types if isinstance(types, Mapping) else dict.fromkeys(self.columns, types)
         unknown = [name for name in dict.fromkeys([*self.columns, *named]) if name not in self.header]
         twice = [n for names in (self.header, self.columns) for n in names if names.count(n) > 1]

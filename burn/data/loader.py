@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from burn.data.collate import collate
 from burn.data.dataset import Indexed
 from burn.data.memory import Memory
@@ -187,8 +189,13 @@ def _problems(plan: Plan, workers: int, prefetch: int) -> Iterator[Problem]:
         ("workers", workers, 0),
         ("prefetch", prefetch, 1),
     ):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            yield Problem(f"is {value!r}, and no integer", attribute=name)
+            return
         if value < least:
             yield Problem(f"is {value}, and at least {least}", attribute=name)
+    if isinstance(plan.seed, bool) or not isinstance(plan.seed, (int, np.integer)):
+        yield Problem(f"is {plan.seed!r}, and no integer", attribute="seed")
     if plan.world > 0 and not 0 <= plan.rank < plan.world:
         yield Problem(f"is {plan.rank}, of 0 to {plan.world - 1}", attribute="rank")
     if plan.indexed:

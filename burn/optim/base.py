@@ -266,6 +266,9 @@ class Optimizer:
     def _wrong(self, options: Mapping[str, Any]) -> list[str]:
         found = []
         for name, value in options.items():
+            if name == "lr" and not _is_rate(value):
+                found.append(f"lr is {value!r:.80}, and neither a number nor a schedule")
+                continue
             numbers = value if isinstance(value, tuple) else (value,)
             if name in self.SIGNED:
                 numbers = tuple(abs(number) for number in numbers)
@@ -292,7 +295,7 @@ class Optimizer:
     def _made(self, options: dict[str, Any], pattern: str | None) -> Group:
         lr: Any = options["lr"]
         scheduled = callable(lr)
-        rate = _buffer("lr", np.array(0.0 if scheduled else float(lr)))
+        rate = _buffer("lr", np.array(0.0 if scheduled or not hasattr(lr, "__float__") else float(lr)))
         return Group(options, rate, options["lr"] if scheduled else None, pattern)
 
     def _options(self, path: str) -> dict[str, Any]:
@@ -402,3 +405,8 @@ def _zeros(name: str, p: Parameter) -> Buffer:
 def corrected(beta: float, step: Tensor, like: Tensor) -> Tensor:
     """1 - beta^step, what an average that began at zero is short of: in float64, where nothing cancels."""
     return (1.0 - constant(beta, "float64") ** step).astype(like.dtype)
+
+
+def _is_rate(value: Any) -> bool:
+    """True for a number or a schedule."""
+    return callable(value) or (hasattr(value, "__float__") and not isinstance(value, bool))

@@ -55,10 +55,10 @@ class Rounded(Parameter):
 
 def checked(precision: str) -> str:
     """The element type of a name, short or long. Raises TypeMismatch for one that is none of `HALF_PRECISIONS`."""
-    found = PRECISIONS.get(precision, precision)
+    found = PRECISIONS.get(precision, precision) if isinstance(precision, str) else ""
     if found not in (FULL, *HALF_PRECISIONS):
         raise TypeMismatch(
-            f"there is no training in {precision}", [f"precision is one of {', '.join((FULL, *HALF_PRECISIONS))}"]
+            f"there is no training in {precision!s:.80}", [f"precision is one of {', '.join((FULL, *HALF_PRECISIONS))}"]
         )
     return found
 

@@ -357,10 +357,10 @@ def step(
     Raises TypeMismatch for an optimizer of another model, for limits or numbers of parts that are not positive, and for an
     unknown precision. The first call raises CompileError if the memory is not enough."""
     for name, limit in {"clip_norm": clip_norm, "clip_value": clip_value}.items():
-        if limit is not None and not limit > 0:
-            raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit}"])
-    if accumulate < 1:
-        raise TypeMismatch("a batch is taken in at least one part", [f"accumulate is {accumulate}"])
+        if limit is not None and not (isinstance(limit, (int, float)) and limit > 0):
+            raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit!r:.80}"])
+    if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
+        raise TypeMismatch("a batch is taken in at least one part", [f"accumulate is {accumulate!r:.80}"])
     if mesh is not None:
         check_mesh(mesh, (optimizer,), {"device": device, "memory": memory})
     if device is not None:
