@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,13 +75,25 @@ def export(
             collection[leaves[leaf]] = {v.axis: _dim(v.given) for v in varying if v.leaf == leaf}
         shapes = collection.dynamic_shapes(module, positional, by_name)
     try:
-        with torch.no_grad(), quiet(), listening() as answers:
+        with torch.no_grad(), quiet(), _without_onednn(), listening() as answers:
             program = torch.export.export(module, positional, by_name, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         text = str(error).strip()
         hint = "torch.export cannot write this module down; see https://docs.pytorch.org/docs/stable/export.html"
         raise ModelError(f"{type(module).__name__} cannot be exported", [Problem(text, hint=hint)]) from error
     return Exported(program, _names(program, varying), answers)
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Without oneDNN: the fake results of its recurrent layers have an axis too many in torch 2.11. `torch.backends.mkldnn.flags`
+    would also set its precisions, which warns."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def _check_layouts(positional: tuple[Any, ...], by_name: dict[str, Any]) -> None:

@@ -60,3 +60,18 @@ def test_a_program_does_not_grow_with_the_steps() -> None:
     texts = [to_text(import_exported(export(Network("LSTM"), (torch.randn(n, 2, INPUTS),)).program)) for n in (20, 40)]
     assert texts[0].count("burn.lstm") == 1
     assert texts[0].count("\n") == texts[1].count("\n")
+
+
+def test_exported_without_onednn() -> None:
+    """The fake results of oneDNN's recurrent layers have a shape of their own in torch 2.11, which is refused."""
+    enabled: list[bool] = []
+
+    class Observed(Network):
+        def forward(self, x: torch.Tensor, *states: torch.Tensor) -> Any:
+            enabled.append(torch._C._get_mkldnn_enabled())
+            return super().forward(x, *states)
+
+    before = torch._C._get_mkldnn_enabled()
+    export(Observed("LSTM"), (torch.ones(5, BATCH, INPUTS),))
+    assert enabled and not any(enabled)
+    assert torch._C._get_mkldnn_enabled() == before
