@@ -13,6 +13,8 @@ import torch
 import torch._dynamo._trace_wrapped_higher_order_op  # defines flex_lib's operators
 from torch import Tensor
 
+from burn.importers.torch.encoder_layers import FAST_PATH
+
 aten = torch.ops.aten
 
 
@@ -79,5 +81,6 @@ COMPOSED: dict[Any, Callable[..., Any]] = {
     aten.fake_quantize_per_channel_affine_cachemask.default: fake_quantize_channels,
     aten.embedding_renorm.default: embedding_renorm,
     torch.ops.flex_lib.zeros_and_scatter.default: zeros_and_scatter,
+    **FAST_PATH,
 }
 """Operator -> the function that replaces it."""
