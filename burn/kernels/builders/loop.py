@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from burn.dialect.dims import Dim, product
+from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
-from burn.dialect.shape import Concat
+from burn.dialect.shape import Concat, Reshape, Transpose
 from burn.dialect.types import type_of
 from burn.kernels.body import LoopKernel, Stage, Write
 from burn.kernels.builders.builder import Builder, Call, Computation, loop_index, loops
-from burn.kernels.lower import joined, linear, reshape_index
+from burn.kernels.lower import Indices, joined, linear, reshape_index
 from burn.kernels.preferences import Preferences
 
 PARTS = 8
@@ -27,8 +28,8 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     if root is not None and isinstance(root, Concat) and len(root.xs) > 1 and not _is_fused(group, root, preferences):
         return _concat(group, root)
     wide = next((op for op in group.ops if isinstance(op, Concat) and len(op.xs) > PARTS), None)
-    if wide is not None:
-        return _in_parts(group, wide)
+    if wide is not None and (calls := _in_parts(group, wide)) is not None:
+        return calls
     space = type_of(yielded[0]).shape
     variables = loops(space)
     builder = Builder(group)
@@ -41,8 +42,9 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     return [builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), tuple(writes)),), buffers))]
 
 
-def _in_parts(group: Computation, root: Op) -> list[Call]:
-    """A kernel for each few operands of a concat, with its readers. The group reads the concat at its own index alone."""
+def _in_parts(group: Computation, root: Op) -> list[Call] | None:
+    """A kernel for each few operands of a concat, with its readers. None if a reader's element is not that of one element of the
+    concat, as in a sum of a matrix and its transpose."""
     calls: list[Call] = []
     result = root.operation.results[0]
     space, dtype = type_of(result).shape, type_of(result).dtype
@@ -57,17 +59,45 @@ def _in_parts(group: Computation, root: Op) -> list[Call]:
         variables = loops((*space[:axis], length, *space[axis + 1 :]))
         index = loop_index(variables)
         moved = (*index[:axis], index[axis] + offset, *index[axis + 1 :])
+        reads = _readers(group, result, moved)
+        if reads is None:
+            return None
         element = joined(builder.low, xs, axis, index, dtype)
         builder.low.define(result, lambda _, element=element: element)
         writes = []
         for number, value in enumerate(group.yielded):
             shape = type_of(value).shape
-            scalar = builder.low.at(value, moved if shape == space else reshape_index(moved, space, shape))
-            writes.append(Write(builder.out(number), linear(moved, space), scalar))
+            at = reads.get(value) or (moved if shape == space else reshape_index(moved, space, shape))
+            writes.append(Write(builder.out(number), linear(at, shape), builder.low.at(value, at)))
         stages = (Stage((), (), tuple(writes)),)
         calls.append(builder.call(lambda buffers, v=variables, s=stages: LoopKernel(v, s, buffers)))
         offset = offset + length
     return calls
+
+
+def _readers(group: Computation, result: ir.Value, index: Indices) -> dict[ir.Value, Indices] | None:
+    """For each value that is computed from a result: the index of the element that reads the result at this index. None if some
+    value has no such element, or several."""
+    found = {result: index}
+    for op in group.ops:
+        read = [x for x in op.operation.operands if x in found]
+        if not read:
+            continue
+        (shape,) = {type_of(x).shape for x in read} if len({type_of(x).shape for x in read}) == 1 else (None,)
+        of = found[read[0]]
+        if shape is None or any(found[x] != of for x in read) or len(op.operation.results) != 1:
+            return None
+        into = type_of(op.operation.results[0]).shape
+        if isinstance(op, Pointwise) and into == shape:
+            at = of
+        elif isinstance(op, Reshape):
+            at = reshape_index(of, shape, into)
+        elif isinstance(op, Transpose):
+            at = tuple(of[axis] for axis in op.permutation)
+        else:
+            return None
+        found[op.operation.results[0]] = at
+    return found
 
 
 def _is_fused(group: Computation, root: Op, preferences: Preferences) -> bool:
