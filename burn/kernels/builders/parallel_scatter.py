@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, LoopVar, ceildiv, dim_max, dim_min, floordiv, product
+from burn.dialect.dims import Dim, LoopVar, at_most, ceildiv, dim_max, dim_min, floordiv, product
 from burn.dialect.indexing import ScatterElements
 from burn.dialect.op import full_name
 from burn.dialect.types import DTYPES, type_of
@@ -36,13 +36,15 @@ KINDS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 PIECE = 64
 """The number of updates that one iteration combines before others read the result."""
 
-ENDS, STARTS, PIECES, SORTED = range(4)
+ENDS, STARTS, PIECES, TOTALS = range(4)
 """Buffers shared by the kernels, by number.
 
 - ENDS: for each target the rank after its last update; 0 for a target without updates. One more element holds nothing.
 - STARTS: the same for the rank of its first update. Not if the last write wins.
 - PIECES: the combined updates of each piece of `PIECE` ranks, if these have one target. Not if the last write wins.
-- SORTED: the first of those of the sort.
+- TOTALS: by the rank of a target's first update, the combined updates, if targets are more than updates.
+
+The buffers of the sort follow.
 """
 
 Ranges = tuple[tuple[Dim, Dim], ...]
@@ -149,9 +151,16 @@ class _ParallelScatter:
 
     # ---- many candidates -----------------------------------------------------------------------------------------------
     def ranked(self) -> list[Call]:
-        ranks = Ranks(self.group, self.high, self.count, "int32", SORTED if self.combines else STARTS)
-        pieces = [self._pieces(ranks)] if self.combines else []
-        return [self._no_updates(), *ranks.calls(self._key), self._spans(ranks), *pieces, self._read(ranks)]
+        own = STARTS if not self.combines else TOTALS if self.few_targets else TOTALS + 1
+        ranks = Ranks(self.group, self.high, self.count, "int32", own)
+        combined = [self._pieces(ranks)] if self.combines else []
+        combined += [self._totals(ranks)] if self.combines and not self.few_targets else []
+        return [self._no_updates(), *ranks.calls(self._key), self._spans(ranks), *combined, self._read(ranks)]
+
+    @property
+    def few_targets(self) -> bool:
+        """True if targets are fewer than updates: then each element combines its updates as it reads them."""
+        return at_most(product(self.target_shape), self.count)
 
     @property
     def combines(self) -> bool:
@@ -164,8 +173,9 @@ class _ParallelScatter:
     def _shared(self, builder: Builder, number: int, writes: bool = False) -> int:
         lines = product(self.high)
         dtype, elements = "int32", lines * (product(self.target_shape) + 1)
-        if number == PIECES:
-            dtype, elements = self.dtype, lines * ceildiv(self.count, PIECE) * self.length
+        if number in (PIECES, TOTALS):
+            each = ceildiv(self.count, PIECE) if number == PIECES else self.count
+            dtype, elements = self.dtype, lines * each * self.length
         return builder.shared(number, dtype, elements, "write" if writes else "read")
 
     def _of_target(self, line: Indices, number: Dim) -> Dim:
@@ -230,22 +240,10 @@ class _ParallelScatter:
         total = Write(pieces, self._of_piece(line, piece, rest), Reduced(self.dtype, "total"))
         return self._kernel(builder, variables, (total,), Stage((step,), (Reduction("total", kind, self.dtype, body),)))
 
-    def _read(self, ranks: Ranks) -> Call:
-        """Combines each element with its updates."""
-        builder, variables = Builder(self.group), loops(self.x.shape)
-        low, here = builder.low, loop_index(variables)
-        line, named, rest, shorter = self.split_index(here)
-        of_target = self._of_target(line, linear(named, self.target_shape))
-        old = low.at(self.op.x, here)
-        last = low.load(self._shared(builder, ENDS), of_target)
-        last = Where("int32", shorter, last, Const("int32", 0)) if shorter else last
-        end = low.position(last, self.count + 1)
-        if not self.combines:
-            new = self._at_rank(builder, ranks, line, end - 1, rest)
-            value = Where(old.dtype, ((end - 1, self.count),), new, old)
-            return self._kernel(builder, variables, (Write(builder.out(0), linear(here, self.x.shape), value),))
-        first = low.load(self._shared(builder, STARTS), of_target)
-        start = low.position(Where("int32", ((end - 1, self.count),), first, Const("int32", 0)), self.count)
+    def _combining(
+        self, builder: Builder, ranks: Ranks, line: Indices, start: Dim, end: Dim, rest: Indices
+    ) -> tuple[Stage, Scalar]:
+        """Combines the updates with ranks from `start` to `end`, which have one target. Returns the stage and its result."""
         step = LoopVar("step", self.count)
         (further,) = loop_index((step,))
         # Single updates until the first whole piece, then whole pieces, then single updates again.
@@ -255,14 +253,53 @@ class _ParallelScatter:
         along = further - (first_piece * PIECE - start)
         is_after = dim_min(dim_max(along - pieces + 1, 0), 1)
         update = self._at_rank(builder, ranks, line, start + further + is_after * skipped, rest)
-        piece = low.load(self._shared(builder, PIECES), self._of_piece(line, first_piece + along, rest))
+        made = self._shared(builder, PIECES)
+        piece = builder.low.load(made, self._of_piece(line, first_piece + along, rest))
         kind = KINDS[self.reduction]
         none = Const(self.dtype, nothing(kind, self.dtype))
         either = Where(self.dtype, ((along, pieces),), piece, convert(update, self.dtype))
         body = Where(self.dtype, ((further, end - start - skipped),), either, none)
-        total = Apply(self.dtype, self.reduction, (convert(old, self.dtype), Reduced(self.dtype, "total")))
-        value = convert(total, old.dtype)
-        if self.dtype != old.dtype:  # a bit pattern of NaN, or of a denormal, is left as it is
-            value = Where(old.dtype, ((end - 1, self.count),), value, old)
-        write = Write(builder.out(0), linear(here, self.x.shape), value)
-        return self._kernel(builder, variables, (write,), Stage((step,), (Reduction("total", kind, self.dtype, body),)))
+        return Stage((step,), (Reduction("total", kind, self.dtype, body),)), Reduced(self.dtype, "total")
+
+    def _of_rank(self, line: Indices, rank: Dim, rest: Indices) -> Dim:
+        return linear((*line, rank, *rest), (*self.high, self.count, *self.rest))
+
+    def _totals(self, ranks: Ranks) -> Call:
+        """Combines the updates of each target, at the rank of its first update. Other ranks combine nothing."""
+        builder, variables = Builder(self.group), loops((*self.high, self.count, *self.rest))
+        low, here = builder.low, loop_index(variables)
+        line, rank, rest = here[: len(self.lines)], here[len(self.lines)], here[len(self.lines) + 1 :]
+        keys, _ = ranks.sorted_buffers
+        mine = ranks.load(builder, keys, ranks.dtype, line, rank)
+        of_target = self._of_target(line, low.position(mine, product(self.target_shape)))
+        first = low.position(low.load(self._shared(builder, STARTS), of_target), self.count)
+        last = low.load(self._shared(builder, ENDS), of_target)
+        end = low.position(Where("int32", ((rank - first, 1),), last, Const("int32", 0)), self.count + 1)
+        stage, total = self._combining(builder, ranks, line, rank, end, rest)
+        totals = self._shared(builder, TOTALS, writes=True)
+        return self._kernel(builder, variables, (Write(totals, self._of_rank(line, rank, rest), total),), stage)
+
+    def _read(self, ranks: Ranks) -> Call:
+        """Combines each element with its updates."""
+        builder, variables = Builder(self.group), loops(self.x.shape)
+        low, here = builder.low, loop_index(variables)
+        line, named, rest, shorter = self.split_index(here)
+        of_target = self._of_target(line, linear(named, self.target_shape))
+        old = low.at(self.op.x, here)
+        last: Scalar = low.load(self._shared(builder, ENDS), of_target)
+        last = Where("int32", shorter, last, Const("int32", 0)) if shorter else last
+        end = low.position(last, self.count + 1)
+        stages = []
+        if not self.combines:
+            new = self._at_rank(builder, ranks, line, end - 1, rest)
+        else:
+            first = low.load(self._shared(builder, STARTS), of_target)
+            start = low.position(Where("int32", ((end - 1, self.count),), first, Const("int32", 0)), self.count)
+            if self.few_targets:
+                stage, total = self._combining(builder, ranks, line, start, end, rest)
+                stages.append(stage)
+            else:
+                total = low.load(self._shared(builder, TOTALS), self._of_rank(line, start, rest))
+            new = convert(Apply(self.dtype, self.reduction, (convert(old, self.dtype), total)), old.dtype)
+        value = Where(old.dtype, ((end - 1, self.count),), new, old)  # others keep their bits
+        return self._kernel(builder, variables, (Write(builder.out(0), linear(here, self.x.shape), value),), *stages)

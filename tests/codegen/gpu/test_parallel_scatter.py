@@ -61,6 +61,15 @@ def test_elements(gpu: SimulatedGPU, reduction: str, axis: int) -> None:
     check(lambda x, i, u: ops.scatter_elements(x, i, u, axis=axis, reduction=reduction), x, indices, updates)
 
 
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_more_targets_than_updates(gpu: SimulatedGPU, reduction: str) -> None:
+    data = np.random.default_rng(7)
+    x = data.standard_normal((50, 3)).astype(np.float32)
+    indices = np.where(data.random(30) < 0.5, 49, data.integers(0, 50, 30)).reshape(-1, 1)
+    updates = data.standard_normal((30, 3)).astype(np.float32)
+    check(lambda x, i, u: ops.scatter_nd(x, i, u, reduction=reduction), x, indices, updates)
+
+
 def test_one_target_and_integers(gpu: SimulatedGPU) -> None:
     data = np.random.default_rng(0)
     x, updates = np.zeros(11, np.int64), data.integers(-9, 9, 50)
