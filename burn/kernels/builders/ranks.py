@@ -35,8 +35,9 @@ RUN, FAN = 64, 8
 """The length of the first runs of longer rows, and the number of runs that a kernel merges. For the same number of kernels,
 more of either costs more comparisons."""
 
-LONGEST = 1 << 31
-"""The most elements of a row of unknown length. Runs of the whole row are copied."""
+LONG = 1 << 15
+"""Runs of a row of unknown length: the last kernel merges all that are this long. More kernels would take longer to compile than
+they save."""
 
 ORDER = "int32"
 """The type of positions."""
@@ -93,16 +94,18 @@ class Ranks:
         return (self.first, self.first + 1) if steps == 1 else self._pair(steps % 2)
 
     def steps(self) -> Iterator[tuple[int, int]]:
-        """For each kernel, the lengths of the sorted runs that it reads, and of those that it makes of them."""
+        """For each kernel, the lengths of the sorted runs that it reads, and of those that it makes of them. 0: the whole row."""
         if isinstance(self.count, int) and self.count <= COMPARED:
             yield 1, max(1, self.count)
             return
         yield 1, RUN
         run = RUN
-        longest = self.count if isinstance(self.count, int) else LONGEST
-        while run < longest:
+        known = isinstance(self.count, int)
+        while run < (self.count if known else LONG):
             yield run, run * FAN
             run *= FAN
+        if not known:
+            yield run, 0
 
     def load(self, builder: Builder, buffer: int, dtype: str, line: Indices, position: Dim) -> Scalar:
         """An element of a shared buffer, by the buffer's number."""
@@ -142,11 +145,14 @@ class Ranks:
         """Makes sorted runs of `merged` elements of those of `run`. half: of the shared buffers that hold the keys; None if none
         does."""
         builder, variables = Builder(self.group), loops((*self.lines, self.count))
-        other = LoopVar("other", RUN if merged == RUN else dim_min(merged // run, ceildiv(self.count, run)))
+        fan = merged // run if merged else ceildiv(self.count, run)
+        other = LoopVar(
+            "other", dim_min(fan, ceildiv(self.count, run)) if isinstance(self.count, int) and run > 1 else fan
+        )
         *head, position = loop_index(variables)
         line, (theirs,) = tuple(head), loop_index((other,))
-        whole = isinstance(self.count, int) and self.count % merged == 0
-        base: Dim = 0 if at_most(self.count, merged) else floordiv(position, merged) * merged
+        whole = isinstance(self.count, int) and merged > 0 and self.count % merged == 0
+        base: Dim = 0 if merged == 0 or at_most(self.count, merged) else floordiv(position, merged) * merged
         keys, orders = self._pair(half or 0)
 
         def at(index: Dim) -> Scalar:

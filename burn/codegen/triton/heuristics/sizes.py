@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.dialect.dims import Atom, Dim, Symbol, at_most, substitute
+from burn.dialect.dims import Atom, Dim, Symbol, at_most, estimate, substitute
 
 SizeHints = Mapping[Atom, Dim]
 """Hints for named sizes (`Program.size_hints`)."""
@@ -26,9 +26,14 @@ SMALL_BOUNDS = (8, 16, 32, 64, 128)
 
 
 def expected_length(length: Dim, hints: SizeHints) -> Dim:
-    """The likely value of a symbolic length: by the hints, or a small upper bound."""
+    """The likely value of a symbolic length: by the hints, or a small upper bound. A length such as ceildiv(n, 32768) is likely
+    small."""
     expected = likely(length, hints)
-    return expected if isinstance(expected, int) else next((b for b in SMALL_BOUNDS if at_most(length, b)), expected)
+    if isinstance(expected, int):
+        return expected
+    if estimate(expected) <= SMALL_BOUNDS[0]:
+        return SMALL_BOUNDS[0]
+    return next((b for b in SMALL_BOUNDS if at_most(length, b)), expected)
 
 
 def power_of_two(number: int) -> int:
