@@ -139,6 +139,8 @@ class _Rewriting:
             return None
         if (left.scale is None) != (right.scale is None):
             return None
+        if left.scale is None and type_of(op.operation.results[0]).dtype != "int32":
+            return None  # sums that wrap around
         made = (_Dot if isinstance(op, DotGeneral) else _Convolution)(op, left, right)
         if made.columns is None or (left.scale is not None and not _holds(made.depth)):
             return None

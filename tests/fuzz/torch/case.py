@@ -134,7 +134,7 @@ def results(module: torch.nn.Module, x: torch.Tensor, gradients: bool, run: Any 
             values = [("result", out.detach())]
             if gradients and out.requires_grad:
                 generator = torch.Generator().manual_seed(5)
-                out.backward(torch.randn(out.shape, generator=generator).to(out))
+                out.backward(torch.randn(out.shape, generator=generator, device="cpu").to(out))
     except Exception:
         if run is not None:
             raise

@@ -201,3 +201,13 @@ func.func @main(%x: tensor<5x8xf32>) -> tensor<5x3xf32> {
 // CHECK: %[[scaled:.*]] = "burn.mul"(%arg0
 // CHECK: %[[bytes:.*]] = "burn.quantize"(%[[scaled]]
 // CHECK: burn.dot_general"(%[[bytes]]
+
+// ----- a matmul of bytes whose sums wrap around stays
+func.func @main(%arg0: tensor<3x4xui8> {burn.name = "x"}) -> (tensor<3x4xui8> {burn.name = "y"}) {
+  %0 = "burn.full"() {dtype = "uint8", shape = ["4", "4"], value = 3.0 : f64} : () -> tensor<4x4xui8>
+  %1 = "burn.dot_general"(%arg0, %0) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<3x4xui8>, tensor<4x4xui8>) -> tensor<3x4xui8>
+  "burn.return"(%1) : (tensor<3x4xui8>) -> ()
+}
+// CHECK: dot_general
+// CHECK-SAME: (tensor<3x4xui8>, tensor<4x4xui8>) -> tensor<3x4xui8>
+// CHECK-NOT: xi32
