@@ -74,7 +74,7 @@ def test_graphs_on_webgpu() -> None:
 
 
 def test_every_way_is_tested() -> None:
-    assert {*GRAPHS, "wgpu"} == set(WAYS)
+    assert {*GRAPHS, "cuda", "wgpu"} == set(WAYS)
 
 
 def test_a_fused_activation_is_judged() -> None:
