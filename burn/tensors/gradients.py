@@ -77,7 +77,7 @@ def numbered(function: Any, argnums: Any) -> tuple[bool, tuple[int, ...]]:
     if not callable(function):
         raise TypeMismatch("a function is differentiated", [f"not a {type(function).__name__}"])
     single = isinstance(argnums, (int, np.integer))
-    given: Any = (argnums,) if single else argnums if isinstance(argnums, (tuple, list)) else (None,)
+    given: Any = (argnums,) if single else argnums if isinstance(argnums, Sequence) else (None,)
     if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in given):
         raise TypeMismatch("argnums are numbers of positional arguments", [f"not {argnums!r}"])
     return single, tuple(map(int, given))

@@ -111,9 +111,9 @@ def test_a_file_that_is_replaced_before_it_is_read_makes_no_entry(
     path = small_model(tmp_path / "m.onnx", external=change is external)
     read = loading.read_program
 
-    def replaced(path: Path, dims: Any = None) -> Any:
+    def replaced(path: Path, *choices: Any) -> Any:
         change(path, 5.0)
-        return read(path, dims)
+        return read(path, *choices)
 
     compile_program = compiler.compile_program
 
