@@ -42,7 +42,7 @@ def called(text: str) -> set[str]:
 
 def both(x: Any) -> Any:
     """A kernel, a function of the library, which runs on the host, and a kernel of its result."""
-    return burn.sort(x * 2, axis=1) + 1
+    return burn.nonzero(x * 2)[0] + 1
 
 
 def test_devices_have_memory() -> None:
