@@ -1,6 +1,6 @@
 """Ops that need a sequential algorithm or have a data-dependent size: sorting, selecting, searching.
 
-The runtime's library computes them, with one call per op.
+The runtime's library computes them, with one call per op. On GPUs sorting is kernels (`kernels/builders/ranks.py`).
 """
 
 from __future__ import annotations
