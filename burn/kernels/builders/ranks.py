@@ -100,11 +100,11 @@ class Ranks:
             return
         yield 1, RUN
         run = RUN
-        known = isinstance(self.count, int)
-        while run < (self.count if known else LONG):
+        longest = self.count if isinstance(self.count, int) else LONG
+        while run < longest:
             yield run, run * FAN
             run *= FAN
-        if not known:
+        if not isinstance(self.count, int):
             yield run, 0
 
     def load(self, builder: Builder, buffer: int, dtype: str, line: Indices, position: Dim) -> Scalar:
