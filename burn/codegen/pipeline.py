@@ -72,6 +72,7 @@ def pipeline(
     first: str = "",
     ordered_sums: bool = False,
     derivatives: bool = False,
+    folded: str = "",
 ) -> Pipeline:
     """The passes of a compilation. Attention and windows are kept whole because kernel printers take them so; convolutions become
     channels-last.
@@ -79,7 +80,8 @@ def pipeline(
     layouts: the back end's passes at `Point.LAYOUT`. first: its passes before composites are decomposed. composites:
     further composites that it has kernels for, and features of composites (`Op.kernel_features`). narrow_weights: its
     kernels read weights of a few bits as they are stored. ordered_sums: sums keep the order of the program, and memory
-    does not grow. derivatives: the forward pass computes those of activations."""
+    does not grow. derivatives: the forward pass computes those of activations. folded: the back end's
+    passes after constants are folded."""
     kept = "+".join(("attention", "windows", *composites, *(["block_dot"] if narrow_weights else [])))
     # deep trees apart, where all trees of an op are walked as deep as the deepest
     trees = "" if "tree_leaves" in composites else "split_trees"
@@ -96,6 +98,7 @@ def pipeline(
         layouts,
         Point.LAYOUT,
         "fold",
+        folded,
         "keep_derivatives" if derivatives else "",
         "rematerialise",
         Point.MEMORY,

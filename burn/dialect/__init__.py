@@ -13,6 +13,7 @@ FAMILIES = (
     "blocks",
     "contraction",
     "packed",
+    "segments",
     "library",
     "control",
     "activation",

@@ -208,6 +208,7 @@ class Group(Op, name="group", traits=Trait.WRITES_IN_PLACE):
     - "attention_gradient": the gradients of an attention's operands
     - "cumulative": one cumulative reduction
     - "scatter": one op that writes updates at indices read from data
+    - "segments": one reduction of ordered updates and its epilogue
     - "split": images split into tiles, along both axes or one
     - "join": tiles joined into images, and the epilogue
     - "concat": one concat and the producers of its operands (a window, a contraction, a join or a loop each)

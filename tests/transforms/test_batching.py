@@ -51,7 +51,7 @@ def test_every_op_is_accounted_for() -> None:
     assert kinds["none"] == {
         "read_dim", "nonzero", "unique", "non_max_suppression", "image_decode", "debug_print", "debug_call",
         "all_reduce", "all_gather", "reduce_scatter", "collective_broadcast", "collective_wait",
-        "packed_dot", "packed_conv", "packed_block_dot", "string_rank", "string_split", "string_tokens",
+        "packed_dot", "packed_conv", "packed_block_dot", "segment_reduce", "string_rank", "string_split", "string_tokens",
         *(name for name in REGISTRY if name.startswith("list_") and name != "list_empty"),
     }  # fmt: skip
 

@@ -33,6 +33,7 @@ NONE: dict[str, str] = {
     **dict.fromkeys(("non_max_suppression", "arg_reduce", "nonzero"), "its results are indices"),
     **dict.fromkeys(HIDES, "floats are not followed through lists of tensors"),
     **dict.fromkeys(("packed_dot", "packed_conv", "packed_block_dot"), "operands are packed after differentiation"),
+    "segment_reduce": "scatters are ordered after differentiation",
     "quantize": "its results are integers; differentiate what stands in for rounding (a straight-through estimate)",
 }
 """Reasons why an op (or a form of it) has no derivative."""

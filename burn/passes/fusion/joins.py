@@ -239,6 +239,7 @@ JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "attention_gradient": lambda *_: False,
     "cumulative": lambda *_: False,
     "scatter": lambda *_: False,
+    "segments": _joins_epilogue,
     "sort": lambda *_: False,
     "split": lambda *_: False,
     "join": _joins_epilogue,

@@ -9,6 +9,8 @@ import pytest
 
 import burn
 from burn import ops
+from burn.dialect.types import numpy_dtype
+from burn.errors import RunError
 from burn.kernels import builders
 from burn.kernels.builders import parallel_scatter, ranks
 
@@ -37,6 +39,7 @@ def check(function: Any, *arrays: np.ndarray, dynamic: Any = None) -> burn.Execu
 
 
 REDUCTIONS = ("add", "mul", "max", "min", "none")
+COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "none": lambda old, new: new}
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -93,3 +96,61 @@ def test_named_sizes(gpu: SimulatedGPU) -> None:
         want = x.copy()
         np.add.at(want, i[:, 0], u)
         np.testing.assert_allclose(made(x, i, u), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int16"])
+def test_constant_targets(gpu: SimulatedGPU, reduction: str, dtype: str) -> None:
+    """One kernel: no sort, and no combined pieces."""
+    data = np.random.default_rng(3)
+    as_numpy = numpy_dtype(dtype)
+    x = data.integers(-4, 5, (7, 3)).astype(as_numpy)
+    indices = np.where(data.random(40) < 0.6, 2, data.choice([0, 1, 3, -3, 6], 40)).reshape(5, 8, 1)
+    updates = data.integers(-3, 4, (5, 8, 3)).astype(as_numpy) if reduction != "mul" else np.ones((5, 8, 3), as_numpy)
+    made = check(lambda x, u: ops.scatter_nd(x, burn.tensor(indices), u, reduction=reduction), x, updates)
+    assert [k.kind for k in made.artefact.kernels] == ["segments"]
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_many_updates_of_constant_targets(gpu: SimulatedGPU, reduction: str) -> None:
+    """Two kernels if updates are combined. Their sums have the accumulator's type."""
+    data = np.random.default_rng(4)
+    x = data.standard_normal((2, 5)).astype(numpy_dtype("bfloat16"))
+    updates = (1 + data.standard_normal((700, 5)) / 100).astype(numpy_dtype("bfloat16"))
+    indices = np.where(data.random((700, 1)) < 0.9, 1, 0)
+    made = burn.compile(
+        lambda x, u: ops.scatter_nd(x, burn.tensor(indices), u, reduction=reduction),
+        (x, updates),
+        cache=False,
+        device="cuda",
+    )
+    want = x.astype("f8")
+    for target, row in zip(indices[:, 0], updates.astype("f8"), strict=True):
+        want[target] = COMBINED[reduction](want[target], row)
+    np.testing.assert_allclose(made(x, updates).astype("f8"), want, rtol=2**-7)  # the interpreter truncates
+    assert len(made.artefact.kernels) == (1 if reduction == "none" else 2)
+
+
+def test_constant_targets_of_named_rows(gpu: SimulatedGPU) -> None:
+    """A bias that every image adds: the gradient of its table, by a function of how many images there are."""
+    data = np.random.default_rng(5)
+    indices = data.integers(0, 9, (4, 6))
+
+    def gradient(table: Any, slopes: Any) -> Any:
+        return burn.grad(lambda t: (t[burn.tensor(indices)] * slopes).sum())(table)
+
+    arrays = data.standard_normal((9, 3)).astype("f"), data.standard_normal((5, 4, 6, 3)).astype("f")
+    made = check(gradient, *arrays, dynamic={"slopes": {0: "images"}})
+    assert "scatter" not in [k.kind for k in made.artefact.kernels]
+
+
+def test_a_constant_target_out_of_range(gpu: SimulatedGPU) -> None:
+    indices = np.full((12, 1), 7)
+    made = burn.compile(
+        lambda x, u: ops.scatter_nd(x, burn.tensor(indices), u, reduction="add"),
+        (np.zeros((7, 2), np.float32), np.ones((12, 2), np.float32)),
+        cache=False,
+        device="cuda",
+    )
+    with pytest.raises(RunError, match="index 7 is out of range"):
+        made(np.zeros((7, 2), np.float32), np.ones((12, 2), np.float32))
