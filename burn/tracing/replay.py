@@ -13,7 +13,7 @@ from burn.dialect import ops
 from burn.dialect.adjoint.reverse import Customs, move_customs
 from burn.dialect.compose import as_list
 from burn.dialect.compose import check_size as check
-from burn.dialect.control import Return, Yield
+from burn.dialect.control import Return, Yield, region_symbols
 from burn.dialect.deferred import Deferred, Value
 from burn.dialect.dims import Atom, Dim, Expr, Symbol, substitute, symbols
 from burn.dialect.locations import source_name
@@ -28,6 +28,7 @@ from burn.random import next_key
 from burn.tensors import Tensor
 from burn.tensors.base import made
 from burn.tensors.control import cond, loop
+from burn.tensors.sorting import data_size
 from burn.tensors.tracer import active
 
 
@@ -115,9 +116,8 @@ class _Replay:
             attrs[name] = sizes if isinstance(attrs[name], tuple) else sizes[0]
         for name in (*DEFINES, *DEFINES_SEVERAL):
             if name in attrs:
-                self._compiled(op)
                 own = attrs[name]
-                attrs[name] = _new_size(own) if isinstance(own, str) else tuple(map(_new_size, own))
+                attrs[name] = data_size(own) if isinstance(own, str) else tuple(map(data_size, own))
         return as_list(op.build(*map(self._operand, op.args), **attrs))
 
     def _operand(self, operand: Any) -> Any:
@@ -127,11 +127,6 @@ class _Replay:
 
     def _tensor(self, value: ir.Value | None) -> Tensor | None:
         return None if value is None else made(self.values[value])
-
-    def _compiled(self, op: Op) -> None:
-        if active() is None:
-            text = f"burn.{op.OP_NAME} finds out a size"
-            raise TypeMismatch("this runs in compiled functions only (burn.jit)", [Problem(text, node=source_name(op))])
 
     # ---- ops that are built otherwise ------------------------------------------------------------------------------------
     def _weight(self, op: Op) -> list[Value]:
@@ -148,7 +143,7 @@ class _Replay:
             check(size, ">=", op.minimum, f"'{op.symbol}', read from a tensor")
             self.sizes[Symbol(op.symbol)] = size
             return []
-        name = _new_size(op.symbol)
+        name = data_size(op.symbol)
         ops.read_dim(self.values[op.args[0]], symbol=name, position=op.position, minimum=op.minimum)
         self.sizes[Symbol(op.symbol)] = Expr.of(Symbol(name))
         return []
@@ -170,8 +165,12 @@ class _Replay:
         block = op.operation.regions[0].blocks[0]
         arguments = list(block.arguments)
         names = self._defined(op)
+        # Outside of traced functions each iteration has its own sizes.
+        found = {*op.symbols, *region_symbols(op.operation.regions[0])} if active() is None else set()
 
         def body(*given: Tensor) -> tuple[Tensor, ...]:
+            for name in found:
+                self.sizes.pop(Symbol(name), None)
             for argument, tensor in zip(arguments, given, strict=True):
                 self.values[argument] = tensor.value
                 for here, there in zip(tensor.type.shape, type_of(argument).shape, strict=True):
@@ -192,9 +191,10 @@ class _Replay:
 
     def _defined(self, op: Op) -> list[str]:
         """Names here for the sizes that a branch or a loop finds out."""
-        if op.symbols:
-            self._compiled(op)
-        names = [active().fresh(name) for name in op.symbols]  # type: ignore[union-attr]
+        tracer = active()
+        if tracer is None:  # the branch or the loop runs at once, and its results have their sizes
+            return []
+        names = [tracer.fresh(name) for name in op.symbols]
         self.sizes |= {Symbol(a): Expr.of(Symbol(b)) for a, b in zip(op.symbols, names, strict=True)}
         return names
 
@@ -207,14 +207,6 @@ def _symbol(dim: Dim) -> Symbol | None:
         return None
     atom = dim.terms[0][0][0]
     return atom if isinstance(atom, Symbol) else None
-
-
-def _new_size(hint: str) -> str:
-    tracer = active()
-    assert tracer is not None
-    name = tracer.fresh(hint)
-    tracer.new_size(name)
-    return name
 
 
 def _leaf(weight: Weight) -> Deferred:
