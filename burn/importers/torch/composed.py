@@ -14,6 +14,7 @@ import torch._dynamo._trace_wrapped_higher_order_op  # defines flex_lib's operat
 from torch import Tensor
 
 from burn.importers.torch.encoder_layers import FAST_PATH
+from burn.importers.torch.fused_cells import FUSED_CELLS
 
 aten = torch.ops.aten
 
@@ -82,5 +83,6 @@ COMPOSED: dict[Any, Callable[..., Any]] = {
     aten.embedding_renorm.default: embedding_renorm,
     torch.ops.flex_lib.zeros_and_scatter.default: zeros_and_scatter,
     **FAST_PATH,
+    **FUSED_CELLS,
 }
 """Operator -> the function that replaces it."""
