@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from burn.errors import ModelError, Problem
 from burn.importers.torch.containers import know_caches
+from burn.importers.torch.lstm_states import sized_states
 from burn.importers.torch.noise import quiet
 from burn.importers.torch.questions import Answer, listening
 from burn.importers.torch.sizes import expression_of
@@ -75,7 +76,7 @@ def export(
             collection[leaves[leaf]] = {v.axis: _dim(v.given) for v in varying if v.leaf == leaf}
         shapes = collection.dynamic_shapes(module, positional, by_name)
     try:
-        with torch.no_grad(), quiet(), _without_onednn(), listening() as answers:
+        with torch.no_grad(), quiet(), _without_onednn(), sized_states(), listening() as answers:
             program = torch.export.export(module, positional, by_name, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         text = str(error).strip()

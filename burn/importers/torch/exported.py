@@ -28,6 +28,7 @@ from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
 from burn.importers.torch.decompositions import for_export
 from burn.importers.torch.dtypes import dtype_name
 from burn.importers.torch.guards import SAYS, add_checks, take_sizes_for_general
+from burn.importers.torch.lstm_states import sized_states
 from burn.importers.torch.noise import quiet
 from burn.importers.torch.paths import output_names, plain, unique
 from burn.importers.torch.questions import Answer
@@ -94,7 +95,7 @@ def decomposed(exported: ExportedProgram) -> ExportedProgram:
     """The program in the operators that the import starts from, its inputs and outputs plain sequences."""
     take_sizes_for_general(exported)
     try:
-        with quiet():
+        with quiet(), sized_states():
             return _flat(exported).run_decompositions(for_export())
     except Exception as error:  # torch traces the program anew, and meets whatever its own operators refuse
         hint = "this is torch's own refusal: see ExportedProgram.run_decompositions"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._decomp import decompositions
 
 import burn
 from burn.dialect.text import to_text
@@ -75,3 +76,29 @@ def test_exported_without_onednn() -> None:
     export(Observed("LSTM"), (torch.ones(5, BATCH, INPUTS),))
     assert enabled and not any(enabled)
     assert torch._C._get_mkldnn_enabled() == before
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_states_that_torch_describes_with_an_axis_too_many(
+    bidirectional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch 2.11 does, and a module may compute with them."""
+    true = decompositions.one_layer_lstm
+
+    def wrong(x: Any, *rest: Any, **named: Any) -> Any:
+        y, last = true(x, *rest, **named)
+        return y, tuple(state.unsqueeze(0) for state in last)
+
+    class Last(Network):
+        def forward(self, x: torch.Tensor, *states: torch.Tensor) -> Any:
+            _, (h, c) = self.layer(x)
+            return h.transpose(0, 1).flatten(1) * 2, c[-1]
+
+    monkeypatch.setattr(decompositions, "one_layer_lstm", wrong)
+    module = Last("LSTM", bidirectional=bidirectional, proj_size=2).eval()
+    x = torch.randn(3, BATCH, INPUTS)
+    with torch.no_grad():
+        want = module(x)
+    got = burn.compile(module, (x,))(x)
+    for one, other in zip(got, want, strict=True):
+        torch.testing.assert_close(torch.as_tensor(one), other)
