@@ -16,7 +16,7 @@ from torch._C._functorch import peek_interpreter_stack
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from burn.importers.torch.flex_attention import in_order, repeated_heads, wide_matmul
+from burn.importers.torch.flex_attention import in_order, order_of, repeated_heads, wide_matmul
 
 NAME = "scaled_dot_product_attention"
 
@@ -28,7 +28,7 @@ def keep_attention(graph: fx.GraphModule) -> None:
         example = node.meta.get("example_value")
         node.target = attention
         if isinstance(example, Tensor):
-            node.kwargs = {**node.kwargs, "strides": tuple(example.stride())}
+            node.kwargs = {**node.kwargs, "order": tuple(order_of(example.stride()))}
     if calls:
         graph.recompile()
 
@@ -43,10 +43,10 @@ def attention(
     scale: Any = None,
     enable_gqa: bool = False,
     *,
-    strides: tuple[Any, ...] | None = None,
+    order: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """Attention on [batch, heads, length, depth]; other ranks are torch's own. strides: of the result, as the code behind it
-    expects them."""
+    """Attention on [batch, heads, length, depth]; other ranks are torch's own. order: of the result's axes in memory, as the
+    code behind it expects it."""
     options = {"scale": scale, "enable_gqa": enable_gqa}
     is_learned = dropout_p != 0 and attn_mask is not None and attn_mask.requires_grad
     others = any(x.dim() != 4 for x in (query, key, value)) or peek_interpreter_stack() is not None
@@ -66,7 +66,7 @@ def attention(
     else:
         operator = torch.ops.aten._scaled_dot_product_efficient_attention
         out = operator(query, key, value, attn_mask, True, 0.0, is_causal, scale=scale)[0]
-    return out if strides is None else in_order(out, strides)
+    return out if order is None else in_order(out, order)
 
 
 class _Dropped(torch.autograd.Function):

@@ -57,7 +57,7 @@ def flex_attention(
     logarithms = torch.where(empty, -torch.inf, torch.where(empty.unsqueeze(-1), 0, scores).logsumexp(-1))
     probabilities = torch.ops.aten._safe_softmax(scores, -1)
     result = torch.matmul(probabilities.to(query.dtype), value)
-    return in_order(result, query.stride()), logarithms / math.log(2), scores.amax(-1) / math.log(2)
+    return in_order(result, order_of(query.stride())), logarithms / math.log(2), scores.amax(-1) / math.log(2)
 
 
 def _mapped(function: Callable[..., Tensor], before: tuple[int, ...], captured: int) -> Callable[..., Tensor]:
@@ -92,10 +92,15 @@ def repeated_heads(x: Tensor, heads: Any) -> Tensor:
     return x.unsqueeze(2).expand(batch, own, heads // own, *rest).reshape(batch, heads, *rest)
 
 
-def in_order(x: Tensor, strides: Sequence[Any]) -> Tensor:
-    """x with its axes in memory in the order of these strides."""
-    if tuple(x.stride()) == tuple(strides):
+def order_of(strides: Sequence[Any]) -> list[int]:
+    """Axes from the largest stride to the smallest. Sizes that vary count as in the example, as comparisons would be traced."""
+    hints = [n.node.hint if isinstance(n, torch.SymInt) else n for n in strides]
+    return sorted(range(len(hints)), key=lambda axis: -(hints[axis] or 0))
+
+
+def in_order(x: Tensor, order: Sequence[int]) -> Tensor:
+    """x with its axes in memory in this order."""
+    if order_of(x.stride()) == list(order):
         return x
-    order = sorted(range(x.dim()), key=lambda axis: -strides[axis])
     inverse = sorted(range(x.dim()), key=order.__getitem__)
-    return x.permute(order).contiguous().permute(inverse)
+    return x.permute(*order).contiguous().permute(inverse)

@@ -73,8 +73,8 @@ def gru_cell_backward(
     of_r, of_z = of_n * share * _of_sigmoid(r), grad * (old - n) * _of_sigmoid(z)
     of_x = torch.cat([of_r, of_z, of_n], 1).to(workspace.dtype)
     of_h = torch.cat([of_r, of_z, of_n * r], 1).to(workspace.dtype)
-    biases = (of_x.sum(0), of_h.sum(0)) if biased else (None, None)
-    return of_x, of_h, (grad * z).to(grad_h.dtype), *biases
+    of_biases = (of_x.sum(0), of_h.sum(0)) if biased else (None, None)
+    return of_x, of_h, (grad * z).to(grad_h.dtype), of_biases[0], of_biases[1]
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -5,12 +5,14 @@ The graphs are traced by torch's shape functions, and run on the CPU. float64 de
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
@@ -105,3 +107,42 @@ def test_dynamos_calls_are_replaced() -> None:
     graph = torch.fx.symbolic_trace(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
     keep_attention(graph)
     assert [n.target for n in graph.graph.nodes if n.op == "call_function"] == [attention]
+
+
+@pytest.mark.parametrize("name", ["plain", "shared heads"])
+def test_sizes_that_vary(name: str) -> None:
+    """The strides that Dynamo expects of a result are expressions that AOTAutograd cannot follow, as for two heads joined."""
+    options = CASES[name][1]
+    of_q, of_k, of_v = (torch.randn(DEPTH, DEPTH) / DEPTH for _ in range(3))
+
+    def function(x: Any) -> Any:
+        q, k, v = x @ of_q, x @ of_k, x @ of_v
+        q = torch.cat([q, 2 * q], 1) if "enable_gqa" in options else q
+        return F.scaled_dot_product_attention(q, k, v, **options).diff(dim=3)
+
+    torch._dynamo.reset()
+    run = torch.compile(lambda x: function(x[None]), backend=_keeping, dynamic=True)
+    merged = torch.compile(
+        lambda x: function(x.transpose(1, 2)).transpose(1, 2).flatten(2), backend=_keeping, dynamic=True
+    )
+    for heads, rows in ((2, ROWS), (3, 5), (2, 3)):
+        x, y = torch.randn(heads, rows, DEPTH).requires_grad_(), torch.randn(2, rows, heads, DEPTH).requires_grad_()
+        for given, call, exact in (
+            (x, run, lambda x: function(x[None])),
+            (y, merged, lambda x: function(x.transpose(1, 2)).transpose(1, 2).flatten(2)),
+        ):
+            got, want = call(given), exact(given)
+            assert got.stride() == want.stride()
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+            g = torch.randn_like(want)
+            (one,), (other,) = (torch.autograd.grad(y, given, g) for y in (got, want))
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
+
+
+def _keeping(graph: Any, examples: Any) -> Any:
+    keep_attention(graph)
+    compiler = aot_autograd(
+        fw_compiler=compile_graph, bw_compiler=partial(compile_graph, backward=True), decompositions=for_autograd()
+    )
+    return compiler(graph, examples)
