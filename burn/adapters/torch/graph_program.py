@@ -49,7 +49,8 @@ class GraphProgram:
             block = build.written.bytes if build.written is not None else 0
             self.on_gpu = GPUCalls(self.executable, device, self.inputs, results, build.into, block)
             if build.sizes.symbols:
-                self.orders = [(i, r.order) for i, r in enumerate(results) if r.order is not None]
+                # a saved tensor in the block is no tensor of its own, and has fixed sizes
+                self.orders = [(i, r.order) for i, r in enumerate(results) if r.order is not None and r.offset is None]
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         if self.on_gpu is not None:

@@ -174,6 +174,7 @@ def test_every_tile_compiles(ring: bool, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 OTHERS = {
+    "no images": Case(0, (56, 56), 64, 64),
     "few pixels": Case(1, (7, 7), 64, 64),
     "three channels": Case(32, (224, 224), 3, 64),
     "rows that are no multiples of 16 bytes": Case(32, (56, 56), 60, 64),

@@ -319,6 +319,26 @@ def test_saved_tensors_are_one_block(cuda: FakeCUDA) -> None:
     assert cuda.given - given <= of_forward + len(inputs) + 1
 
 
+def test_saved_tensors_beside_sizes_that_vary(cuda: FakeCUDA) -> None:
+    """The block holds tensors of fixed sizes. Results of other sizes are beside it."""
+
+    def function(x: Any, a: Any, b: Any) -> Any:
+        own = torch.tanh(a @ b).t().contiguous().t()
+        return torch.tanh(torch.tanh(x @ own).transpose(0, 1) * 2)
+
+    run = compiled(function)
+    for rows in (2, 5, 3):
+        values = [torch.randn(rows, 3, 4), torch.randn(4, 3), torch.randn(3, 6)]
+        torch._dynamo.mark_dynamic(values[0], 0)
+        inputs = [v.clone().requires_grad_() for v in values]
+        torch._dynamo.mark_dynamic(inputs[0], 0)
+        theirs = [v.clone().requires_grad_() for v in values]
+        got, want = run(*inputs), function(*theirs)
+        same(got, want)
+        found, exact = (torch.autograd.grad(y.square().sum(), g) for y, g in ((got, inputs), (want, theirs)))
+        torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5)
+
+
 def test_hooks_on_saved_tensors(cuda: FakeCUDA) -> None:
     """Hooks of the compilation see each tensor. Those of a call see the block, and may give a copy of it at any address."""
     values = [torch.randn(2, 3), torch.randn(3, 4), torch.randn(4, 4)]

@@ -101,6 +101,8 @@ def pixel_tile(work: Work, processors: int, hints: SizeHints = UNKNOWN) -> Pixel
         size_of(likely(size, hints))
         for size in (work.rows, work.taps, work.channels, work.outputs, work.images, work.height, work.width)
     )
+    if 0 in (rows, taps, channels, outputs, images, height, width):
+        return None
     best: tuple[float, PixelTile] | None = None
     for tile in _tiles(work, images, width):
         if taps * -(-channels // tile.channels) % tile.across:
