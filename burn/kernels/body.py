@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, substitute
@@ -463,7 +464,8 @@ class Rewriter:
         return self.leaf(node)
 
 
-def loop_atoms(dim: Dim) -> set[Atom]:
+@lru_cache(maxsize=1 << 12)
+def loop_atoms(dim: Dim) -> frozenset[Atom]:
     """The atoms dim depends on, including those that fetched indices depend on."""
     found: set[Atom] = set()
     todo = list(atoms(dim))
@@ -476,4 +478,4 @@ def loop_atoms(dim: Dim) -> set[Atom]:
             for node in walk(atom.source):
                 for d in own_dims(node):
                     todo += atoms(d)
-    return found
+    return frozenset(found)

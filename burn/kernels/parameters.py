@@ -96,7 +96,8 @@ def _varies(atom: Atom) -> bool:
 def argument_names(kernel: Kernel) -> tuple[str, ...]:
     """The sizes that a kernel's code takes as arguments after its buffers."""
     names: set[str] = set()
-    for dim in (*kernel_dims(kernel), *(v.extent for v in kernel_loops(kernel)), *(b.elements for b in kernel.buffers)):
+    given = (*(v.extent for v in kernel_loops(kernel)), *(b.elements for b in kernel.buffers))
+    for dim in {*kernel_dims(kernel), *given}:
         names |= symbols(dim)
         for atom in loop_atoms(dim):
             if isinstance(atom, LoopVar):

@@ -67,10 +67,11 @@ def kernel_nodes(kernel: Kernel) -> list[Scalar]:
 
 
 def kernel_dims(kernel: Kernel) -> list[Dim]:
-    """Every index expression of a kernel, without the loops' extents."""
+    """Every index expression of a kernel once, without the loops' extents."""
     writes, _, dims = _content(kernel)
     nodes = kernel_nodes(kernel)
-    return _with_fetched([*dims, *(w.offset for w in writes), *(d for node in nodes for d in own_dims(node))])
+    own = [*dims, *(w.offset for w in writes), *(d for node in nodes for d in own_dims(node))]
+    return list(dict.fromkeys(_with_fetched(list(dict.fromkeys(own)))))
 
 
 def fetches(kernel: Kernel) -> bool:

@@ -19,7 +19,6 @@ from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.kernels.body import ContractionKernel, Fetched, Kernel, Load, LoopKernel, Scalar, Write, walk
 from burn.kernels.builders import kernels
-from burn.kernels.builders.builder import Call
 from burn.kernels.liveness import Liveness
 from burn.kernels.preferences import Preferences
 from burn.passes.environment import Environment
@@ -39,7 +38,21 @@ class Donate:
             return
         with context():
             checked: dict[Atom, Dim] = {Symbol(name): number for name, number in checked_sizes(program).items()}
-        live, preferences = Liveness(program.block), env.preferences
+        live = Liveness(program.block)
+        readers: dict[ir.Value, _Reads] = {}  # by the first result of a group
+
+        def may_lie(root: ir.Value, value: ir.Value) -> bool:
+            when = live.reads_of(value, root)
+            op = op_of(root)
+            if when != "meanwhile" or not isinstance(op, Group):
+                return when == "before"
+            if type_of(value).element_bytes != type_of(root).element_bytes:
+                return False
+            first, number = op.operation.results[0], ir.OpResult(root).result_number
+            if first not in readers:
+                readers[first] = _Reads(live, op, env.preferences)
+            return readers[first].are_in_place(number, value)
+
         takes = [-1] * len(outputs)
         for root, number in live.written_directly(outputs).items():
             own = program.renews.get(number)
@@ -48,7 +61,7 @@ class Donate:
                 if (
                     i in free
                     and substitute(type_of(free[i]).bytes, checked) == substitute(type_of(root).bytes, checked)
-                    and _may_lie(live, root, free[i], preferences)
+                    and may_lie(root, free[i])
                 ):
                     takes[number] = i
                     del free[i]
@@ -57,45 +70,44 @@ class Donate:
             program.terminator.attributes["takes"] = ir.DenseI64ArrayAttr.get(takes)
 
 
-def _may_lie(live: Liveness, root: ir.Value, value: ir.Value, preferences: Preferences) -> bool:
-    when = live.reads_of(value, root)
-    return when == "before" or (when == "meanwhile" and _in_place(live, root, value, preferences))
+class _Reads:
+    """The kernels of a group: which of them read an input, and which writes a result."""
 
+    def __init__(self, live: Liveness, group: Group, preferences: Preferences) -> None:
+        self.calls = kernels(group, preferences)
+        self.at_once = group.kind == "foreach"
+        self._readers: dict[ir.Value, dict[int, set[int]]] = {}  # by call: the buffers that are the input
+        self._writers: dict[int, int] = {}  # the first call that writes a result
+        homes = [live.home(operand) for operand in group.operation.operands]
+        for number, call in enumerate(self.calls):
+            for buffer, binding in enumerate(call.bindings):
+                if binding is not None and binding[0] == "in":
+                    self._readers.setdefault(homes[binding[1]], {}).setdefault(number, set()).add(buffer)
+                elif binding is not None and binding[0] == "out":
+                    self._writers.setdefault(binding[1], number)
 
-def _in_place(live: Liveness, root: ir.Value, value: ir.Value, preferences: Preferences) -> bool:
-    """True if the first kernel of the op that writes `root` reads `value` only at the index that it writes. Later
-    kernels must not read `value`, because it is overwritten."""
-    op = op_of(root)
-    if not isinstance(op, Group) or type_of(value).element_bytes != type_of(root).element_bytes:
-        return False
-    operands, results = list(op.operation.operands), list(op.operation.results)
-    mine = ("out", results.index(root))
-    calls = kernels(op, preferences)
-    writers = [i for i, call in enumerate(calls) if mine in call.bindings]
-    if not writers:
-        return False
-
-    def reads(call: Call) -> set[int]:
-        return {n for n, b in enumerate(call.bindings) if b and b[0] == "in" and live.home(operands[b[1]]) == value}
-
-    call = calls[writers[0]]
-    others = calls if op.kind == "foreach" else calls[writers[0] :]  # those of "foreach" run at once
-    if any(map(reads, (other for other in others if other is not call))):
-        return False
-    theirs = reads(call)
-    writes, elsewhere = _parts(call.kernel, lambda w: call.bindings[w.buffer] == mine)
-    if not writes:
-        return False
-    written, *more = (w.offset for w in writes if call.bindings[w.buffer] == mine)
-    if more:
-        return False
-    fetched = any(isinstance(atom, Fetched) for atom in atoms(written))
-    offsets = {n.offset for n in walk(*(w.value for w in writes)) if isinstance(n, Load) and n.buffer in theirs}
-    return (
-        not fetched
-        and offsets <= {written}
-        and not any(isinstance(n, Load) and n.buffer in theirs for n in walk(*elsewhere))
-    )
+    def are_in_place(self, result: int, value: ir.Value) -> bool:
+        """True if the first kernel that writes a result reads `value` only at the index that it writes. Later kernels must
+        not read `value`, because it is overwritten."""
+        if result not in self._writers:
+            return False
+        writer, readers = self._writers[result], self._readers.get(value, {})
+        if any(number != writer and (self.at_once or number > writer) for number in readers):
+            return False
+        call, theirs = self.calls[writer], readers.get(writer, set())
+        writes, elsewhere = _parts(call.kernel, lambda w: call.bindings[w.buffer] == ("out", result))
+        if not writes:
+            return False
+        written, *more = (w.offset for w in writes if call.bindings[w.buffer] == ("out", result))
+        if more:
+            return False
+        fetched = any(isinstance(atom, Fetched) for atom in atoms(written))
+        offsets = {n.offset for n in walk(*(w.value for w in writes)) if isinstance(n, Load) and n.buffer in theirs}
+        return (
+            not fetched
+            and offsets <= {written}
+            and not any(isinstance(n, Load) and n.buffer in theirs for n in walk(*elsewhere))
+        )
 
 
 def _parts(kernel: Kernel, mine: Callable[[Write], bool]) -> tuple[Sequence[Write], list[Scalar]]:

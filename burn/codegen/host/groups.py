@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -44,26 +44,29 @@ class Groups:
         """A group's kernels, printed unless a structurally equal group's were."""
         key = structural_key(group), self.kernels.variant(group)
         if key not in self._printed:
-            ops, launches = group.ops, self.kernels.group(group)
+            ops, launches, memory = group.ops, self.kernels.group(group), self.kernels.memory
+            positions = {op.operation: position for position, op in enumerate(ops)}
             self._printed[key] = Printed(
                 tuple((position, need) for position, inner in enumerate(ops) for need in inner.must_agree()),
                 launches,
-                tuple(
-                    _record(group, ops, launches, number, self.kernels.memory) for number in range(len(launches.calls))
-                ),
+                tuple(_record(group, ops, positions, launches, n, memory) for n in range(len(launches.calls))),
             )
         return self._printed[key]
 
 
 def _record(
-    group: Group, ops: Sequence[Op], launches: Launches, number: int, memory: MemorySpace
+    group: Group,
+    ops: Sequence[Op],
+    numbers: Mapping[ir.Operation, int],
+    launches: Launches,
+    number: int,
+    memory: MemorySpace,
 ) -> tuple[tuple[int, ...], KernelRecord]:
-    """Returns the numbers of the ops that a launch computes, and its record for profiles. memory: the memory space of
-    the program's tensors."""
+    """Returns the numbers of the ops that a launch computes, and its record for profiles. numbers: of the ops. memory: the
+    memory space of the program's tensors."""
     section = launches.sections[number]
     mine = ops if section is None else section.ops
-    operations = [op.operation for op in mine]
-    positions = tuple(position for position, op in enumerate(ops) if op.operation in operations)
+    positions = tuple(sorted({numbers[op.operation] for op in mine if op.operation in numbers}))
     kind = group.kind if section is None else section.kind
     name = "+".join(op.SHOWN_AS for op in mine[:4]) + ("+..." if len(mine) > 4 else "")
     sharers = launches.sharers[number]

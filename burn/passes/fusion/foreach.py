@@ -77,7 +77,7 @@ def _bytes(choice: Choice, cluster: Cluster) -> int:
 def _reads_inputs(choice: Choice, cluster: Cluster, made: Collection[Cluster] = ()) -> bool:
     """True if all tensors that a loop reads are inputs of the program or results of `made`, and other kernels read its results.
     An output may write to a donated input: it must not run before a kernel that may fail and was before it."""
-    end = list(choice.block.operations)[-1].operation
+    end = choice.ops[-1].operation
     if any(use.owner.operation == end for m in cluster.members for use in m.operation.results[0].uses):
         return False
     for value in (v for m in cluster.members for v in m.operation.operands if choice.cluster_of(v) is not cluster):

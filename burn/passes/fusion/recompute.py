@@ -14,7 +14,7 @@ from burn.dialect.dims import estimate
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
-from burn.dialect.query import op_of
+from burn.dialect.query import op_of, settled
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
@@ -112,13 +112,20 @@ def repeat(choice: Choice) -> bool:
 
 def _repeat(choice: Choice) -> bool:
     """One round over all values; returns True if it changed something."""
-    added: dict[int, list[Op]] = {}  # by the id of the op before which they are inserted
+    with settled():  # `insert` erases ops
+        added = _moved(choice)
+    insert(choice, added)
+    return bool(added)
+
+
+def _moved(choice: Choice) -> dict[int, list[Op]]:
+    """Recomputes values in their readers; returns the copies before an op, by its id."""
+    added: dict[int, list[Op]] = {}
     for op in reversed(choice.ops[:-1]):
-        cluster = choice.cluster.get(op.operation)
-        if cluster is None or not isinstance(op, Pointwise):
+        if not isinstance(op, Pointwise) or (cluster := choice.cluster.get(op.operation)) is None:
             continue
         readers = readers_of(choice, op.operation.results[0], cluster)
-        if not readers:
+        if not any(readers):
             continue
         best = _best(choice, op.operation.results[0], [r for r in readers if r is not None])
         if best is None:
@@ -130,8 +137,7 @@ def _repeat(choice: Choice) -> bool:
         if able and recomputation.spent(able) < saved:
             for reader in able:
                 move_in(choice, recomputation, reader, added)
-    insert(choice, added)
-    return bool(added)
+    return added
 
 
 def insert(choice: Choice, added: dict[int, list[Op]]) -> None:
