@@ -77,5 +77,5 @@ class GPUPrinter(Printer):
 
 def _in_place(program: Program) -> set[ir.Value]:
     """Values that are written to the memory of donated inputs."""
-    direct = Liveness(program.block).written_directly(program.outputs)
-    return {root for root, number in direct.items() if number in program.donated}
+    direct, donated = Liveness(program.block).written_directly(program.outputs), program.donated
+    return {root for root, number in direct.items() if number in donated}

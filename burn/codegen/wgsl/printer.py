@@ -65,8 +65,8 @@ class WGSLPrinter(Printer):
 
     def kernels(self, program: Program) -> WGSLKernels:
         """The printer of a program's kernels, with the preferences that the passes used."""
-        direct = Liveness(program.block).written_directly(program.outputs)
-        in_place: set[ir.Value] = {root for root, number in direct.items() if number in program.donated}
+        direct, donated = Liveness(program.block).written_directly(program.outputs), program.donated
+        in_place: set[ir.Value] = {root for root, number in direct.items() if number in donated}
         host = HostKernelPrinter(self.host.target)
         return WGSLKernels(host, self.preferences, in_place, MemorySpace(self.kind), self.shapes)
 

@@ -286,6 +286,7 @@ class Choice:
     def merge(self, other: Cluster, cluster: Cluster) -> None:
         """Moves another cluster's ops into this one, with its dependences and dependents."""
         cluster.size += other.size
+        cluster.concats += other.concats
         cluster.members = sorted([*other.members, *cluster.members], key=lambda m: self.position[m.operation])
         for member in other.members:
             self.cluster[member.operation] = cluster
@@ -360,6 +361,8 @@ class Choice:
 
     def _join(self, op: Op, cluster: Cluster) -> None:
         cluster.members.append(op)
+        if isinstance(op, Concat):
+            cluster.concats.append(op)
         cluster.size += size_of(op)
         cluster.last = self.position[op.operation]
         self.cluster[op.operation] = cluster

@@ -36,6 +36,7 @@ class Cluster:
     rank: int = 0  # greater than the ranks of all its dependences
     closed: bool = False  # nothing more may join: it ends with a view, or has a layout of its own
     size: float = 0.0  # the number of its members, see `size_of`
+    concats: list[Op] = field(default_factory=list)  # those of its members
     is_update: bool = False  # computes the next values of state, and nothing else
 
 

@@ -54,7 +54,7 @@ def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
         return False
     if _shape(op) != cluster.space:
         return False
-    if any(isinstance(m, Concat) and not choice.lowers_elementwise(m) for m in cluster.members):
+    if not all(map(choice.lowers_elementwise, cluster.concats)):
         return False
     return reads_directly(choice, op, cluster)
 
