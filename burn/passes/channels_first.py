@@ -24,6 +24,7 @@ from burn.dialect.types import type_of
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.read_pixels import dense_strides, slice_read
 
 DTYPES = ("float32", "float64")
 """Narrower numbers are multiplied in pairs along the depth, which a channels-last image has contiguous."""
@@ -97,8 +98,8 @@ def _region(start: Conv, seen: set[ir.Operation], constant: Constants) -> _Regio
             producer = op_of(value)
             if producer is not None and not constant(value):
                 visit(producer.operation)
-            elif producer is None and type_of(value).shape[2:] == type_of(result).shape[2:]:
-                crossing.add(value)
+            elif producer is None and (isinstance(op, Conv) or type_of(value).shape[2:] == type_of(result).shape[2:]):
+                crossing.add(value)  # of an image with strides, as many pixels as results
         for use in result.uses:
             reader = use.owner.operation
             if reader.name in ("burn.return", "burn.yield"):
@@ -130,9 +131,9 @@ def _image(op: Op) -> tuple[Dim, ...]:
 
 
 def _has_one_tap(op: Conv) -> bool:
-    """True for a convolution of one tap without strides, padding and another type of result."""
+    """True for a convolution of one tap without padding and another type of result."""
     shape = type_of(op.weight).shape
-    one = {*shape[2:], *op.strides} == {1} and {*op.low, *op.high} == {0}
+    one = {*shape[2:], *dense_strides(op)} == {1} and {*op.low, *op.high} == {0}
     plain = op.layout == "first" and op.dtype is None and type_of(op.x).dtype in DTYPES
     return one and plain and all(isinstance(d, int) for d in shape)
 
@@ -161,7 +162,8 @@ class _Rewriter:
         assert isinstance(outputs, int)
         shape = (self.batch, op.groups, outputs // op.groups, inputs)
         weight = broadcast_to(reshape(op.weight, shape[1:]), shape)
-        x = self._image_of(op.x, op.groups)
+        x = op.x if op.x in self.made else slice_read(op, op.x, range(2, 2 + len(op.strides)))
+        x = self._image_of(x, op.groups)
         return ops.dot_general(weight, x, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(2,))
 
     def _applied(self, op: Op) -> ir.Value:

@@ -27,6 +27,7 @@ from burn.kernels.lower import reshape_blocks
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.read_pixels import dense_strides, slice_read, sliced_axes
 
 Order = tuple[int, ...]
 
@@ -53,6 +54,9 @@ def _block(block: ir.Block) -> None:
     constant = Constants()
     for op in _used(block):
         _sink(op, constant)
+    for op in _used(block):
+        if isinstance(op, Conv) and op.layout == "last" and sliced_axes(op):
+            _copy_read_pixels(op)
 
 
 def _used(block: ir.Block) -> Iterator[Op]:
@@ -93,6 +97,29 @@ def _channels_last(op: Op) -> None:
         weight = transpose(op.weight, (*range(2, rank), 1, 0))
         made = ops.conv(x, weight, **(op.attrs | {"layout": "last"}))
         op.operation.results[0].replace_all_uses_with(transpose(made, to_first(rank)))
+
+
+def _copy_read_pixels(op: Conv) -> None:
+    """Slices the image before its transpose, unless another op reads all of the transposed image."""
+    found = _behind(op.x)
+    if found is None:
+        return
+    image, order = found
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        readers = [use.owner.opview for v in _transposed(image, order) for use in v.uses]
+        if any(reader != op and not (isinstance(reader, Conv) and sliced_axes(reader)) for reader in readers):
+            return
+        x = transpose(slice_read(op, image, order[1:-1]), order)
+        made = ops.conv(x, op.weight, **(op.attrs | {"strides": dense_strides(op)}))
+        op.operation.results[0].replace_all_uses_with(made)
+
+
+def _transposed(image: ir.Value, order: Order) -> Iterator[ir.Value]:
+    """All transposes of an image with that order."""
+    for use in image.uses:
+        op = use.owner.opview
+        if isinstance(op, Transpose) and op.permutation == order:
+            yield op.operation.results[0]
 
 
 def _behind(value: ir.Value) -> tuple[ir.Value, Order] | None:

@@ -129,6 +129,42 @@ def test_open_sizes() -> None:
         close(run(x), GROUPED.expected(x))
 
 
+def strided(x: Tensor, weight: np.ndarray, groups: int, strides: tuple[int, ...]) -> Tensor:
+    none = (0,) * len(strides)
+    ones = (1,) * len(strides)
+    return ops.conv(x, burn.tensor(weight), strides=strides, dilations=ones, low=none, high=none, groups=groups)
+
+
+@pytest.mark.parametrize("strides", [(2, 2), (1, 3), (4, 9)], ids=str)
+@pytest.mark.parametrize("target", ("avx2", "generic"))
+def test_strides(target: str, strides: tuple[int, int]) -> None:
+    """The image is sliced. A second layer with strides has one pixel to read, or an image of another size."""
+    rng = np.random.default_rng(4)
+    (weight, bias, groups), (second, _, others) = layer(rng, 5, 3, 4, 2), layer(rng, 2, 7, 6, 2)
+
+    def function(x: Tensor) -> Tensor:
+        return strided(ops.relu(strided(x, weight, groups, strides) + burn.tensor(bias)), second, others, strides)
+
+    x = rng.standard_normal((2, 20, 7, 5), np.float32)[:, :, : strides[0], : strides[1]]
+    whole = rng.standard_normal((2, 20, 7, 5), np.float32)
+    for image in (x, whole):
+        read = image[:, :, :: strides[0], :: strides[1]]
+        want = np.maximum(expected(read, weight, groups) + bias, 0)[:, :, :: strides[0], :: strides[1]]
+        close(burn.compile(function, [image], target=target, cache=False)(image), expected(want, second, others))
+    assert count(function, x) == (2, 0)
+
+
+def test_strides_of_an_open_size() -> None:
+    weight, _, groups = layer(np.random.default_rng(5), 3, 4, 8, 2)
+    x = np.zeros((1, 24, 4, 4), np.float32)
+    run = burn.compile(
+        lambda x: strided(x, weight, groups, (3, 2)), [x], {0: {0: "n", 2: "height", 3: "width"}}, cache=False
+    )
+    for batch, *sizes in ((2, 7, 9), (0, 3, 3), (1, 1, 2), (3, 4, 6)):
+        x = np.random.default_rng(batch).standard_normal((batch, 24, *sizes), np.float32)
+        close(run(x), expected(x[:, :, ::3, ::2], weight, groups))
+
+
 OPERANDS = {
     "a number": (),
     "pixels": (7, 5),

@@ -207,3 +207,26 @@ func.func @main(%x: tensor<2x2x2x3xf32>) -> tensor<2x3x6x2xf32> {
 // CHECK: burn.transpose
 // CHECK-NEXT: burn.gather
 // CHECK-NEXT: burn.return
+
+// ----- of an image that only convolutions of one tap with strides read, the copy has the pixels that they read
+// rounds
+func.func @main(%x: tensor<2x3x7x8xf32>, %w: tensor<4x3x1x1xf32>) -> tensor<2x4x4x3xf32> {
+  %0 = "burn.conv"(%x, %w) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["0", "0"], layout = "first", low = ["0", "0"], strides = array<i64: 2, 3>} : (tensor<2x3x7x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x4x3xf32>
+  "burn.return"(%0) : (tensor<2x4x4x3xf32>) -> ()
+}
+// CHECK: %[[READ:.+]] = "burn.slice"(%arg0)
+// CHECK-SAME: steps = array<i64: 1, 1, 2, 3>
+// CHECK-NEXT: "burn.transpose"(%[[READ]])
+// CHECK: "burn.conv"
+// CHECK-SAME: strides = array<i64: 1, 1>
+
+// ----- other ops read the whole transposed image
+// rounds
+func.func @main(%x: tensor<2x3x7x8xf32>, %w: tensor<4x3x1x1xf32>, %v: tensor<5x3x3x3xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x5x5x6xf32>) {
+  %0 = "burn.conv"(%x, %w) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["0", "0"], layout = "first", low = ["0", "0"], strides = array<i64: 2, 2>} : (tensor<2x3x7x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x4x4xf32>
+  %1 = "burn.conv"(%x, %v) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["0", "0"], layout = "first", low = ["0", "0"], strides = array<i64: 1, 1>} : (tensor<2x3x7x8xf32>, tensor<5x3x3x3xf32>) -> tensor<2x5x5x6xf32>
+  "burn.return"(%0, %1) : (tensor<2x4x4x4xf32>, tensor<2x5x5x6xf32>) -> ()
+}
+// CHECK-NOT: burn.slice
+// CHECK: layout = "last"
+// CHECK-SAME: strides = array<i64: 2, 2>
