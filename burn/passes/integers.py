@@ -168,7 +168,8 @@ class _Rewriting:
             return False
         y, (outputs, channels, *window) = type_of(op.operation.results[0]), type_of(op.weight).shape
         images, _, *sizes = y.shape
-        whole = all(isinstance(d, int) and d > 0 for d in (*type_of(op.x).shape[1:], *sizes, *op.low))
+        known = all(isinstance(d, int) and d > 0 for d in (*type_of(op.x).shape[1:], *sizes))
+        whole = known and all(isinstance(d, int) for d in op.low)
         if window != [TAPS, TAPS] or y.dtype != "float32" or not whole:
             return False
         return as_floats(Convolution(images, tuple(sizes), channels, outputs, "float32", True, False, op.groups))
