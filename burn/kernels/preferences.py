@@ -151,6 +151,9 @@ class Preferences:
     `channels_first`: the most multiplications for each element that layout would copy, for which a region of pointwise ops and
     convolutions of one tap keeps channels-first images. 0: none.
 
+    `grouped_images`: True if a grouped convolution is faster as a matmul for each group of its channels-first image than after a
+    copy to channels-last. It is given the image's elements. None: for no convolution.
+
     `merged_groups`: for half-precision convolutions with groups of few channels, matmuls over several groups of together
     this many channels, with a weight that is zero between different groups. 0: each group is a matmul.
 
@@ -212,6 +215,7 @@ class Preferences:
     bytes_as_floats: Callable[[Convolution], bool] | None = None
     groups_in_lanes: Callable[[GroupedConvolution], bool] | None = None
     channels_first: int = 0
+    grouped_images: Callable[[GroupedConvolution, Dim], bool] | None = None
     merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None
     depth_shares: Callable[[ContractionKernel], int] | None = None

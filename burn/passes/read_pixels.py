@@ -24,7 +24,7 @@ def sliced_axes(op: Conv) -> tuple[int, ...]:
 
 
 def slice_read(op: Conv, image: ir.Value, spatial: Sequence[int]) -> ir.Value:
-    """The elements of `image` that `op` reads along its `sliced_axes`. spatial: the image's spatial axes, in the order of op's."""
+    """The elements of `image` that `op` reads along its `sliced_axes`. spatial: the image's axes, in the order of op's."""
     result, own = result_type(op).shape, 1 if op.layout == "last" else 2
     sizes: list[Dim] = list(type_of(image).shape)
     steps = [1] * len(sizes)

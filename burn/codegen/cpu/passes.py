@@ -27,8 +27,9 @@ def _with(layouts: str, small: bool = False, ordered_sums: bool = False) -> Pipe
     )
 
 
-PIPELINE = _with("winograd,pack")
-"""Convolutions are computed in the Winograd domain; the rhs of matmuls is packed in panels. `winograd` has its own costs, which
+PIPELINE = _with("winograd,grouped_images,pack")
+"""Convolutions are computed in the Winograd domain; the rhs of matmuls is packed in panels. Grouped ones between the two may read
+channels-first images. `winograd` has its own costs, which
 are those of tile registers."""
 
 PLAIN = _with("pack", ordered_sums=True)
@@ -53,4 +54,4 @@ def passes_of(target: Target) -> Pipeline:
         return _with(
             f"winograd{{{costs} largest={winograd.FETCHED}}},pack{{borders=false}}", small=True, ordered_sums=True
         )
-    return _with(f"winograd{{{costs}}},pack") if costs else PIPELINE
+    return _with(f"winograd{{{costs}}},grouped_images,pack") if costs else PIPELINE

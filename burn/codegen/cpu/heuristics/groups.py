@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import product
+from burn.dialect.dims import Dim, estimate, product
 from burn.dialect.types import DTYPES
 from burn.kernels.builders.matrix import MIN_GROUP_CHANNELS
 from burn.kernels.preferences import GroupedConvolution
@@ -33,3 +33,19 @@ def groups_in_lanes(convolution: GroupedConvolution, target: Target) -> bool:
         return True
     costs = target.costs
     return depth <= costs.group_depth if outputs <= lanes else outputs % lanes == 0 and depth <= costs.group_wide_depth
+
+
+MOST_PLANES = 128
+"""The most input channels of a group of a channels-first image. Each is in another page, and each tap reads all of them: many
+are more pages than a first-level TLB holds. With 128 the two layouts take the same time."""
+
+
+def is_read_channels_first(convolution: GroupedConvolution, elements: Dim, target: Target) -> bool:
+    """True if a grouped convolution reads a channels-first image of so many elements in place. Copies to channels-last take as
+    long as a part of the convolution if the image is not in the second-level cache. A group with fewer outputs than lanes leaves
+    lanes empty."""
+    if target.small:
+        return False
+    size = DTYPES[convolution.dtype].size
+    fills = convolution.outputs >= target.lanes(size) > 1
+    return fills and convolution.inputs <= MOST_PLANES and estimate(elements) * size > target.costs.l2_block

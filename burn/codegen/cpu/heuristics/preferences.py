@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from burn.codegen.cpu.heuristics.groups import groups_in_lanes
+from burn.codegen.cpu.heuristics.groups import groups_in_lanes, is_read_channels_first
 from burn.codegen.cpu.heuristics.winograd import bytes_as_floats
 from burn.codegen.cpu.target import Target
 from burn.kernels.preferences import PhaseCosts, Preferences, SplitTaps
@@ -43,6 +43,7 @@ def preferences_of(target: Target) -> Preferences:
         split_taps=None if target.is_size_bound else SPLIT_TAPS,
         interleaved_phases=None if target.is_size_bound else _phase_costs(target),
         groups_in_lanes=partial(groups_in_lanes, target=target),
+        grouped_images=partial(is_read_channels_first, target=target),
         channels_first=0 if target.is_size_bound else target.costs.channels_first,
     )
 
