@@ -77,6 +77,26 @@ def test_matmul(torch: Any, case: Case) -> None:
         assert (got.double() - want).abs().mean() <= 0.4 * CLOSE * want.abs().mean()
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(6304, 768, 768), (2049, 3080, 776), (4096, 768, 264), (1031, 520, 4096)])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_matmul_before_a_residual(torch: Any, m: int, n: int, k: int, scaled: bool) -> None:
+    """The epilogue reads a tensor of float32, and stores two results or one: a few columns at a time."""
+    torch.manual_seed(0)
+    x, w = (torch.randn(shape, device="cuda").to(torch.bfloat16) for shape in ((m, k), (k, n)))
+    bias, scale, other = (torch.randn(shape, device="cuda") for shape in (n, n, (m, n)))
+
+    def forward(x: Any, w: Any, bias: Any, scale: Any, other: Any) -> Any:
+        y = ops.dot_general(x, w, lhs_contract=(1,), rhs_contract=(0,), dtype="float32") + bias
+        return (y, other + scale * y) if scaled else other + y
+
+    types = [f"bfloat16[{m}, {k}]", f"bfloat16[{k}, {n}]", *[f"float32[{n}]"] * 2, f"float32[{m}, {n}]"]
+    got = burn.compile(forward, types, cache=False, device="cuda")(x, w, bias, scale, other)
+    y = x.double() @ w.double() + bias.double()
+    want = (y, other.double() + scale.double() * y) if scaled else (other.double() + y,)
+    for ours, theirs in zip(got if scaled else (got,), want, strict=True):
+        assert (ours.double() - theirs).abs().max() <= 1e-5 * theirs.abs().max()
+
+
 @pytest.mark.parametrize(("m", "n", "k"), [(768, 3072, 4096), (776, 520, 8200), (1024, 1024, 333), (768, 768, 2048)])
 @pytest.mark.parametrize("named", [False, True])
 def test_matmul_along_rows(torch: Any, m: int, n: int, k: int, named: bool) -> None:

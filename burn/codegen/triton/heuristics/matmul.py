@@ -222,6 +222,9 @@ elements took 19 us, and 24 in the last tile and in one of 64 columns."""
 START = 4.0
 """Microseconds before such a kernel's first multiplication, and of its epilogue."""
 
+ADDRESSES, NARROWEST = 8, 8
+"""Registers of a thread for addresses, and the fewest columns of a matmul's accumulators."""
+
 DEEP, BROAD = 256, 256
 """The depth and the columns from which on warp specialisation is considered."""
 
@@ -235,6 +238,16 @@ def shared_tile(
         return None
     best, taken = _shared_times(m, n, k, times, processors)[0]
     return best if taken < _times(m, n, k, times, 16, processors)[0][1] else None
+
+
+def columns_at_once(shape: Shared, loads: int) -> int:
+    """The columns of a block that a group stores at once. A thread holds half as many elements of each of the epilogue's `loads`
+    beside its accumulators; if they do not fit the registers, spills take longer than the matmul."""
+    free = shape.registers - shape.across * shape.block_columns // 2 - ADDRESSES
+    most, columns = 2 * free // max(1, loads), shape.block_columns
+    while columns > most and columns > NARROWEST:
+        columns //= 2
+    return columns
 
 
 def usual_time(rows: int, columns: int, depth: int, processors: int) -> float:

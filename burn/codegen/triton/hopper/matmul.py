@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import narrowed, triton_type
-from burn.codegen.triton.heuristics.matmul import GROUP, Shared, shared_tile
+from burn.codegen.triton.heuristics.matmul import GROUP, Shared, columns_at_once, shared_tile
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.hopper.warp_specialised import GROUP as ROWS
 from burn.codegen.triton.hopper.warp_specialised import function_head, in_gluon, matrix_text, printable, rounds, text
@@ -30,13 +30,13 @@ from burn.dialect.dims import (
     substitute,
 )
 from burn.dialect.types import HALF_DTYPES
-from burn.kernels.body import ContractionKernel, Load, Scalar, Where
+from burn.kernels.body import ContractionKernel, Load, Scalar, Where, walk
 from burn.kernels.rewrite import fetches
 
 BLOCK = 64
 """The depth of a block; split-K parts are multiples of it."""
 
-CONSTANTS = ("GROUP_SIZE", "DEPTH", "BLOCK_COLUMNS", "ACROSS", "STAGES", "GROUPS", "REGISTERS")
+CONSTANTS = ("GROUP_SIZE", "DEPTH", "BLOCK_COLUMNS", "ACROSS", "STAGES", "GROUPS", "REGISTERS", "PIECE")
 
 
 def emit(
@@ -154,11 +154,19 @@ class _Matmul:
         constants = {
             "GROUP_SIZE": GROUP, "DEPTH": shape.depth, "BLOCK_COLUMNS": shape.block_columns, "ACROSS": shape.across,
             "STAGES": shape.stages, "GROUPS": shape.groups, "REGISTERS": shape.registers,
+            "PIECE": self._piece(shape),
         }  # fmt: skip
         return Printed(
             "KERNEL", in_gluon(functions), tuple(self.arguments), constants, dim_min(tiles, self.processors), 4, 1,
             scratch=2 * BYTES, registers=shape.entering,
         )  # fmt: skip
+
+    def _piece(self, shape: Shared) -> int:
+        """The columns of a block that the epilogue stores at once."""
+        values = [write.value for write in self.kernel.epilogue]
+        if all(rounds(value, self._type()) for value in values):
+            return shape.block_columns
+        return columns_at_once(shape, len({node for value in values for node in walk(value) if isinstance(node, Load)}))
 
     def _main(self) -> str:
         about = "Tiles of rows and columns, summed along the depth: warps that multiply, and one that copies."
@@ -188,7 +196,7 @@ class _Matmul:
         code.line("INT: tl.constexpr = program.dtype")
         rows, columns = printer.dim(self.rows.extent), printer.dim(kernel.column.extent)
         x = code.let(f"(row + tl.arange(0, {ROWS})[:, None]).to(INT)", "x")
-        y = code.let(f"(column + tl.arange(0, {shape.block_columns})[None, :]).to(INT)", "y")
+        y = code.let(f"(column + tl.arange(0, {self._piece(shape)})[None, :]).to(INT)", "y")
         for name, index, extent, size, block in (
             ("x", x, rows, product([v.extent for v in self.sizes.rows]), shape.groups * ROWS),
             ("y", y, columns, self.sizes.column.extent, shape.across * shape.block_columns),

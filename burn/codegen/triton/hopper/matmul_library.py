@@ -81,21 +81,39 @@ def operand_block(shared, number, TRANSPOSED: gl.constexpr):
 
 
 @gluon.jit
-def write_tile(part, row, column, total, own, WRITE: gl.constexpr, ROUNDED: gl.constexpr, DTYPE: gl.constexpr):
+def write_pieces(part, row, column, total, own, WRITE: gl.constexpr, PIECE: gl.constexpr):
+    """PIECE columns at a time, so that what the epilogue loads for them fits the registers beside the accumulators."""
+    HALF: gl.constexpr = total.shape[1] // 2
+    if HALF < PIECE:
+        WRITE(part, row, column, total, own)
+    else:
+        SUMS: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HALF, 16])
+        left, right = total.reshape([64, 2, HALF]).permute((0, 2, 1)).split()  # a thread's registers, without moves
+        left = gl.convert_layout(left, SUMS, assert_trivial=True)
+        right = gl.convert_layout(right, SUMS, assert_trivial=True)
+        write_pieces(part, row, column, left, own, WRITE, PIECE)
+        write_pieces(part, row, column + HALF, right, own, WRITE, PIECE)
+
+
+@gluon.jit
+def write_tile(
+    part, row, column, total, own,
+    WRITE: gl.constexpr, ROUNDED: gl.constexpr, DTYPE: gl.constexpr, PIECE: gl.constexpr,
+):  # fmt: skip
     """ROUNDED: accumulators are rounded to half precision first, so that a thread's elements are contiguous."""
     BLOCK_COLUMNS: gl.constexpr = total.shape[1]
     STORED: gl.constexpr = gl.BlockedLayout([1, 8], [32 // (BLOCK_COLUMNS // 8), BLOCK_COLUMNS // 8], [4, 1], [1, 0])
     if ROUNDED:
         WRITE(part, row, column, gl.convert_layout(total.to(DTYPE), STORED), own)
     else:
-        WRITE(part, row, column, total, own)
+        write_pieces(part, row, column, total, own, WRITE, PIECE)
 
 
 @gluon.jit
 def multiply_tiles(
     blocks, walk, own, group: gl.constexpr,
     WRITE: gl.constexpr, GROUP_SIZE: gl.constexpr, L_TRANSPOSED: gl.constexpr, R_TRANSPOSED: gl.constexpr, ROUNDED: gl.constexpr,
-    GROUPS: gl.constexpr, ACROSS: gl.constexpr,
+    GROUPS: gl.constexpr, ACROSS: gl.constexpr, PIECE: gl.constexpr,
 ):  # fmt: skip
     """A consumer group: multiplies its 64 rows of each tile."""
     lhs_shared, rhs_shared, ready, free = blocks
@@ -126,16 +144,16 @@ def multiply_tiles(
         part, high, wide = tile_index(tile, across, down, GROUP_SIZE)
         row = (high * GROUPS + group) * 64
         column = wide * (ACROSS * BLOCK_COLUMNS)
-        write_tile(part, row, column, first, own, WRITE, ROUNDED, lhs_shared.dtype)
+        write_tile(part, row, column, first, own, WRITE, ROUNDED, lhs_shared.dtype, PIECE)
         if ACROSS == 2:
-            write_tile(part, row, column + BLOCK_COLUMNS, second, own, WRITE, ROUNDED, lhs_shared.dtype)
+            write_tile(part, row, column + BLOCK_COLUMNS, second, own, WRITE, ROUNDED, lhs_shared.dtype, PIECE)
 
 
 @gluon.jit
 def multiply(
     lhs, rhs, own, extents, WRITE: gl.constexpr, L_TRANSPOSED: gl.constexpr, R_TRANSPOSED: gl.constexpr, ROUNDED: gl.constexpr,
     GROUP_SIZE: gl.constexpr, DEPTH: gl.constexpr, BLOCK_COLUMNS: gl.constexpr, ACROSS: gl.constexpr, STAGES: gl.constexpr,
-    GROUPS: gl.constexpr, REGISTERS: gl.constexpr,
+    GROUPS: gl.constexpr, REGISTERS: gl.constexpr, PIECE: gl.constexpr,
 ):  # fmt: skip
     """Computes every n-th tile of a matmul. lhs, rhs: matrices (pointer, rows, columns, row stride), [depth, rows] or [columns,
     depth] if transposed. extents: (rows, columns, depth of a part, parts)."""
@@ -167,11 +185,11 @@ def multiply(
             [
                 (
                     multiply_tiles,
-                    (blocks, walk, own, 0, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS),
+                    (blocks, walk, own, 0, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
                 ),
                 (
                     multiply_tiles,
-                    (blocks, walk, own, 1, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS),
+                    (blocks, walk, own, 1, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
                 ),
                 (
                     copy_tiles,
@@ -187,15 +205,15 @@ def multiply(
             [
                 (
                     multiply_tiles,
-                    (blocks, walk, own, 0, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS),
+                    (blocks, walk, own, 0, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
                 ),
                 (
                     multiply_tiles,
-                    (blocks, walk, own, 1, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS),
+                    (blocks, walk, own, 1, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
                 ),
                 (
                     multiply_tiles,
-                    (blocks, walk, own, 2, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS),
+                    (blocks, walk, own, 2, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
                 ),
                 (
                     copy_tiles,
