@@ -12,6 +12,8 @@ import pytest
 import burn
 from burn import ops
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics.column_reductions import column_block
+from burn.codegen.triton.heuristics.loops import LoopBlock
 from burn.codegen.triton.heuristics.preferences import PREFERENCES
 from burn.dialect import ops as builders
 from burn.dialect.mlir import context
@@ -236,3 +238,11 @@ def test_indices_beside_columns(axis: int, folds: list[int]) -> None:
     wanted = [x.argmax(axis), x.sum(1 - axis)]
     agree(interpreted(program, arrays, preferences=FEW), wanted)
     agree(interpreted(program, arrays, simulated.Simulator().launch, FEW), wanted)
+
+
+@pytest.mark.parametrize(
+    ("length", "block"), [(768, LoopBlock(2, 1024, 4)), (100, LoopBlock(16, 128, 4)), (4096, LoopBlock(1, 4096, 8))]
+)
+def test_several_programs_run_on_a_processor(length: int, block: LoopBlock) -> None:
+    """A program of eight warps whose threads have 200 registers would be alone there, and wait for each row's sums."""
+    assert column_block(length, 32, 16)[0] == block
