@@ -119,9 +119,7 @@ def _before_a_residual(m: int, n: int, k: int) -> list[Source]:
 @pytest.mark.parametrize(
     ("m", "n", "k", "shape", "piece"), [(6304, 768, 768, (3, 2), 16), (2049, 3080, 776, (2, 2), 64)]
 )
-def test_what_an_epilogue_loads_fits_the_registers(
-    m: int, n: int, k: int, shape: tuple[int, int], piece: int
-) -> None:
+def test_what_an_epilogue_loads_fits_the_registers(m: int, n: int, k: int, shape: tuple[int, int], piece: int) -> None:
     """Spilled accumulators took longer than the matmul: 119 us instead of 60 for 6304x768x3072."""
     (source,) = _before_a_residual(m, n, k)
     named = dict(source.named)

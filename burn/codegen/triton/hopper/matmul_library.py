@@ -183,43 +183,36 @@ def multiply(
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (
-                    multiply_tiles,
-                    (blocks, walk, own, 0, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
-                ),
-                (
-                    multiply_tiles,
-                    (blocks, walk, own, 1, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
-                ),
-                (
-                    copy_tiles,
-                    (lhs_from, rhs_from, blocks, walk, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, GROUPS, ACROSS),
-                ),
+                (multiply_tiles, (
+                    blocks, walk, own, 0, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE,
+                )),
+                (multiply_tiles, (
+                    blocks, walk, own, 1, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE,
+                )),
+                (copy_tiles, (
+                    lhs_from, rhs_from, blocks, walk, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, GROUPS, ACROSS,
+                )),
             ],
             [4, 1],
             [REGISTERS, 24],
-        )
+        )  # fmt: skip
     else:
         gl.static_assert(GROUPS == 3)
         gl.warp_specialize(
             [
-                (
-                    multiply_tiles,
-                    (blocks, walk, own, 0, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
-                ),
-                (
-                    multiply_tiles,
-                    (blocks, walk, own, 1, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
-                ),
-                (
-                    multiply_tiles,
-                    (blocks, walk, own, 2, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE),
-                ),
-                (
-                    copy_tiles,
-                    (lhs_from, rhs_from, blocks, walk, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, GROUPS, ACROSS),
-                ),
+                (multiply_tiles, (
+                    blocks, walk, own, 0, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE,
+                )),
+                (multiply_tiles, (
+                    blocks, walk, own, 1, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE,
+                )),
+                (multiply_tiles, (
+                    blocks, walk, own, 2, WRITE, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, ROUNDED, GROUPS, ACROSS, PIECE,
+                )),
+                (copy_tiles, (
+                    lhs_from, rhs_from, blocks, walk, GROUP_SIZE, L_TRANSPOSED, R_TRANSPOSED, GROUPS, ACROSS,
+                )),
             ],
             [4, 4, 1],
             [REGISTERS, REGISTERS, 24],
-        )
+        )  # fmt: skip
