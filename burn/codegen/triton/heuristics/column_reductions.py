@@ -11,7 +11,7 @@ from burn.dialect.dims import TYPICAL, Dim, estimate
 
 FOLDED = 2048
 """Elements of a block of rows in a column reduction: 16 for each thread of four warps. With the accumulators and the prefetched
-rows they fill a thread's registers, and two programs run on a processor: while one waits for the sums of its rows, the other
+rows they fill a thread's registers. Two such programs run on a processor: while one waits for the sums of its rows, the other
 one loads. The gradient of a norm of 4,096 rows of 768 elements took 36.8 us with 4096 elements in eight warps, and 19.5 with
 these."""
 
