@@ -6,6 +6,8 @@ copies their operands, and profiles show it.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -212,9 +214,10 @@ class GPUKernels:
                 if of := next((m for m in MULTIPLES if exact_div(argument.size, m) is not None), 0):
                     multiples.append((number, of))
         named = tuple(printed.constants.items())
-        text = module(printed.name, printed.text)
+        name, function = _named_by_text(printed)
+        text = module(name, function)
         shape = (printed.warps, printed.stages)
-        source = Source(printed.name, text, tuple(types), tuple(constants), named, tuple(multiples), wide, *shape)
+        source = Source(name, text, tuple(types), tuple(constants), named, tuple(multiples), wide, *shape)
         source = replace(
             source, scratch=printed.scratch, registers=printed.registers, early=printed.early, shared=printed.shared
         )
@@ -227,6 +230,14 @@ class GPUKernels:
             self.sources.append(replace(source, nodes=nodes or source.nodes))
             self._printed(self.sources[-1])
         return self._numbers[source]
+
+
+def _named_by_text(printed: Printed) -> tuple[str, str]:
+    """A kernel's name and text, with a name that depends on its text alone: a number would depend on the kernels before it, and a
+    program that differs from another in one layer would find none of the later kernels in the cache."""
+    digest = hashlib.sha256(re.sub(rf"\b{printed.name}\b", "KERNEL", printed.text).encode()).hexdigest()
+    name = f"kernel_{digest[:10]}"
+    return name, re.sub(rf"\b{printed.name}\b", name, printed.text)
 
 
 def _constants(group: Group, call: Call) -> frozenset[int]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,17 @@ def test_layers_share_their_kernels(gpu: SimulatedGPU) -> None:
         counts.append((len(gpu.sources), sum(source.wide for source in gpu.sources)))
         gpu.sources.clear()
     assert counts == [(14, 7), (14, 7)]
+
+
+def test_a_kernel_is_the_same_behind_other_kernels(gpu: SimulatedGPU) -> None:
+    """The cache keeps kernels by their text: a changed model compiles only the kernels that changed."""
+    found = []
+    for function in (lambda x: x @ x, burn.softmax, lambda x: burn.softmax(x @ x)):
+        burn.compile(function, (np.ones((48, 48), np.float32),), device="cuda", cache=False)
+        found.append([replace(source, nodes=()) for source in gpu.sources])
+        gpu.sources.clear()
+    matmul, softmax, both = map(set, found)
+    assert len(both) == 2 and both == matmul | softmax
 
 
 @pytest.fixture
