@@ -233,8 +233,8 @@ class GPUKernels:
 
 
 def _named_by_text(printed: Printed) -> tuple[str, str]:
-    """A kernel's name and text, with a name that depends on its text alone: a number would depend on the kernels before it, and a
-    program that differs from another in one layer would find none of the later kernels in the cache."""
+    """A kernel's name and text, with a name that depends on its text alone. A number would depend on the kernels before it: a
+    program that differs in one layer would find none of the later ones in the cache."""
     digest = hashlib.sha256(re.sub(rf"\b{printed.name}\b", "KERNEL", printed.text).encode()).hexdigest()
     name = f"kernel_{digest[:10]}"
     return name, re.sub(rf"\b{printed.name}\b", name, printed.text)
