@@ -14,6 +14,7 @@ from burn.dialect import ops as build
 from burn.dialect.types import broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.tensors.base import Base, made
+from burn.tensors.creation import broadcast_tensors
 from burn.tensors.promotion import lift, together
 from burn.tensors.statistics import Statistics
 
@@ -127,8 +128,10 @@ class Contractions(Statistics):
         return self.diagonal(offset, axis1, axis2).sum(-1)
 
     def cosine_similarity(self, other: Factor, axis: int = -1, eps: float = 1e-8) -> Tensor:
-        """The cosine of the angle between vectors along an axis; norms count as at least eps (torch's definition)."""
+        """The cosine of the angle between vectors along an axis of the shape that both broadcast to; norms count as at least eps
+        (torch's definition)."""
         a, b = together(self, other, floating=True)
+        a, b = broadcast_tensors(a, b)
         lengths = a.norm(2, axis, True).clip(eps), b.norm(2, axis, True).clip(eps)
         return ((a / lengths[0]) * (b / lengths[1])).sum(axis)
 

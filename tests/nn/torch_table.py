@@ -113,7 +113,8 @@ def _embedding(draw: Draw) -> Drawn:
 @layer("CosineSimilarity")
 def _cosine(draw: Draw) -> Drawn:
     shape, dim = draw.sizes(3), draw.one_of(0, 1, 2, -1)
-    inputs = [draw.normal(*shape), draw.normal(*shape)]
+    broadcast = draw.one_of(0, 1, 2, None)
+    inputs = [draw.normal(*shape), draw.normal(*(1 if i == broadcast else n for i, n in enumerate(shape)))]
     return Drawn(nn.CosineSimilarity(dim), torch.nn.CosineSimilarity(dim), inputs)
 
 
