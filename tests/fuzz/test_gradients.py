@@ -52,6 +52,23 @@ def test_a_wrong_rule_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert attempt(plan).kind == "different"
 
 
+def test_differences_do_not_judge_a_derivative_of_its_own() -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3))
+    own = "m.own(lambda a: a * a, lambda r, g: (g,), v0)"
+    lines = [Line(("v0",), "ops.dft(x0)[0]", None), Line(("v1",), own, own)]
+    plan = Plan(Program("float64", {"x0": x}, lines), ("v1",), ("x0",), "first", "jit")
+    assert attempt(plan).kind == "skipped"
+
+
+def test_second_derivatives_of_cross_entropy_are_the_exact_ones() -> None:
+    """torch's own divides by denominators to which it adds 1e-12."""
+    rng = np.random.default_rng(2)
+    x, y = (rng.standard_normal((5, 1)) * 2 for _ in range(2))
+    ours, theirs = "nn.BCELoss(reduction='sum')", "t.binary_cross_entropy"
+    line = Line(("v0",), f"{ours}(x0.sigmoid(), x1.sigmoid())", f"{theirs}(x0.sigmoid(), x1.sigmoid(), 'sum')")
+    assert attempt(Plan(Program("float64", {"x0": x, "x1": y}, [line]), ("v0",), ("x0",), "second", "jit")).kind == "ok"
+
+
 def test_a_failing_program_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here whatever has a sine fails."""
 

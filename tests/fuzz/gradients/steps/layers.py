@@ -107,7 +107,7 @@ def loss(d: Draft) -> Texts:
         ),
         (
             _narrow(x, f"nn.BCELoss({options})({x}.sigmoid(), {held})"),
-            f"F.binary_cross_entropy({x}.sigmoid(), {held}, {options})",
+            f"t.binary_cross_entropy({x}.sigmoid(), {held}, {options})",
         ),
         (_narrow(x, f"nn.SmoothL1Loss({options})({x}, {y})"), f"F.smooth_l1_loss({x}, {y}, {options})"),
         (_narrow(x, f"nn.HuberLoss({options})({x}, {y})"), f"F.huber_loss({x}, {y}, {options})"),
