@@ -449,3 +449,15 @@ def test_a_gradient_of_what_depends_on_it_is_refused() -> None:
     )
     with pytest.raises(BurnError, match="'c' depends on this node's own result"):
         load_onnx(proto.SerializeToString())
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_upsample_of_opset_1_scales_by_attributes(mode: str) -> None:
+    nodes = [node("Upsample", "x", "y", height_scale=2.0, width_scale=3.0, mode=mode)]
+    old = model(nodes, [value("x", (1, 2, 3, "w"))], [value("y", (1, 2, 6, "v"))], opset=1)
+    newer = [node("Upsample", "x", "y", scales=[1.0, 1.0, 2.0, 3.0], mode=mode.replace("bi", ""))]
+    now = model(newer, [value("x", (1, 2, 3, "w"))], [value("y", (1, 2, 6, "v"))], opset=7)
+    x = np.random.default_rng(1).standard_normal((1, 2, 3, 5)).astype(np.float32)
+    result = load_onnx(old.SerializeToString()).run({"x": x})["y"]
+    assert result.shape == (1, 2, 6, 15)
+    np.testing.assert_array_equal(result, load_onnx(now.SerializeToString()).run({"x": x})["y"])

@@ -70,7 +70,16 @@ def resize(node: Node) -> ir.Value:
 
 @onnx_op("Upsample")
 def upsample(node: Node) -> ir.Value:
-    return resample(node, scaled(node, 1), _legacy(node))
+    plan = _scaled_image(node) if node.opset < 7 else scaled(node, 1)
+    return resample(node, plan, _legacy(node))
+
+
+def _scaled_image(node: Node) -> Plan:
+    """Scales of opset 1, for the last two axes."""
+    factors, shape = [node.float("height_scale"), node.float("width_scale")], node.type(0).shape
+    axes = [len(shape) - 2, len(shape) - 1]
+    sizes = [_scaled_size(node, shape[axis], factor) for axis, factor in zip(axes, factors, strict=True)]
+    return Plan(axes, sizes, factors=factors)
 
 
 def _legacy(node: Node) -> dict[str, Any]:
