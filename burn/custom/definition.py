@@ -17,7 +17,7 @@ from burn.dialect.copies import copy_ops
 from burn.dialect.custom import Settings
 from burn.dialect.deferred import Deferred
 from burn.dialect.dims import Dim
-from burn.dialect.locations import current_node
+from burn.dialect.locations import current_site
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import FLOATS, TensorType, type_of
@@ -149,7 +149,7 @@ class Version:
         return made(reshape(result.value, type_.shape))
 
     def _wrong(self, message: str) -> None:
-        raise TypeMismatch(f"{self.name}: {message}", [Problem(message, node=current_node(), op=self.name)])
+        raise TypeMismatch(f"{self.name}: {message}", [Problem(message, node=current_site(self.name), op=self.name)])
 
     def expand(
         self, operands: Sequence[ir.Value], settings: Settings, program: Program, taken: set[str]

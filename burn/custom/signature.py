@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from burn.dialect.custom import REQUIRED, Settings
 from burn.dialect.dims import Atom, Dim, Expr, Symbol, parse, substitute, symbols
-from burn.dialect.locations import current_node
+from burn.dialect.locations import current_site
 from burn.dialect.spec import spec
 from burn.dialect.types import DTYPES, TensorType
 from burn.errors import BurnError, Problem, TypeMismatch
@@ -25,7 +25,7 @@ _ANY = "..."
 
 
 def fail(name: str, message: str, hint: str = "") -> NoReturn:
-    raise TypeMismatch(f"{name}: {message}", [Problem(message, node=current_node(), op=name, hint=hint)])
+    raise TypeMismatch(f"{name}: {message}", [Problem(message, node=current_site(name), op=name, hint=hint)])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from burn.dialect.dims import Dim
-from burn.dialect.locations import current_node
+from burn.dialect.locations import current_site
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, Variadic
 from burn.dialect.program import Program
@@ -170,7 +170,7 @@ def version(name: str, key: str) -> Definition:
         return _VERSIONS[key]
     what = "has another definition" if name in _NEWEST else "is not defined"
     hint = "import the module that defines it with burn.custom_op"
-    problem = Problem(f"the custom op {name} {what} in this process", node=current_node(), op=name, hint=hint)
+    problem = Problem(f"the custom op {name} {what} in this process", node=current_site(name), op=name, hint=hint)
     raise TypeMismatch("a program has a custom op that is not here", [problem])
 
 
@@ -251,8 +251,14 @@ def build(definition: Definition, operands: Sequence[Any], settings: Settings) -
 def complete(definition: Definition, settings: Settings) -> dict[str, Any]:
     """All attributes, with defaults filled in, each of its default's kind. Raises TypeMismatch for others."""
     known = definition.attributes
+    node = current_site(definition.name)
     problems = [
-        Problem(f"it has no attribute '{name}'", node=current_node(), op=definition.name, hint=near(name, list(known)))
+        Problem(
+            f"it has no attribute '{name}'",
+            node=node,
+            op=definition.name,
+            hint=near(name, list(known)),
+        )
         for name in settings
         if name not in known
     ]
@@ -260,12 +266,12 @@ def complete(definition: Definition, settings: Settings) -> dict[str, Any]:
     for name, default in known.items():
         value = settings.get(name, default)
         if value is REQUIRED:
-            problems.append(Problem(f"attribute '{name}' is missing", node=current_node(), op=definition.name))
+            problems.append(Problem(f"attribute '{name}' is missing", node=node, op=definition.name))
             continue
         try:
             found[name] = _plain(value, default)
         except TypeError as error:
-            problems.append(Problem(f"attribute '{name}' {error}", node=current_node(), op=definition.name))
+            problems.append(Problem(f"attribute '{name}' {error}", node=node, op=definition.name))
     if problems:
         raise TypeMismatch(f"{definition.name} was called with attributes that it does not take", problems)
     return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from burn.dialect.mlir import ir
 from burn.errors import Problem, TypeMismatch
 from burn.runtime.device_array import DeviceArray
-from burn.runtime.origins import Line, current_line
+from burn.runtime.origins import Line, current_line, named
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,13 @@ class Application:
             self.depth = max(self.depth, value.depth + 1)
             if value.device and value.device != self.device:
                 self.device = value.device if not self.device else _differ(op, self.device, value.device)
+
+    @property
+    def site(self) -> str:
+        """The node in errors, with the line of user code: "layer1", "sin (net.py:17)", or "" if only the op is known."""
+        if not self.source_name and self.line is None:
+            return ""
+        return named(self.source_name or self.shown_as, "" if self.line is None else str(self.line))
 
     def all(self) -> list[Deferred]:
         """Every result; creates those without remaining references anew."""

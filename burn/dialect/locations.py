@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from burn.dialect.mlir import ir
 from burn.runtime import origins
@@ -54,10 +55,38 @@ def location_name(location: ir.Location) -> str:
     return location.filename if isinstance(location, ir.FileLineColLoc) else ""
 
 
+def full_name(location: ir.Location, op: str = "") -> str:
+    """The source node with the line of user code, as far as known. op: stands for a node that has no name. A line of a traced
+    function is relative to that function; see `burn.runtime.origins.resolved`."""
+    name = location_name(location)
+    name = op if name == PROGRAM else name
+    inner: Any = location.child_loc if isinstance(location, ir.NameLoc) else None
+    if not isinstance(inner, ir.FileLineColLoc):
+        return name
+    file, line = inner.filename, inner.start_line
+    return origins.named(name, origins.relative(file, line) if ":" in file else f"{file}:{line}")
+
+
+def site(location: ir.Location, op: str) -> str:
+    """The node for errors that also state the op, as in "layer1" or "sin (net.py:17)"; "" if only the op is known."""
+    name = origins.resolved(full_name(location, op))
+    return "" if name == op and location_name(location) == PROGRAM else name
+
+
+def current_site(op: str) -> str:
+    """The site of an op that is being built."""
+    location = _current()
+    return "" if location is None else site(location, op)
+
+
 def current_node() -> str:
     """The source node of the ops being built: the current location's name, or ''."""
+    location = _current()
+    return "" if location is None else location_name(location)
+
+
+def _current() -> ir.Location | None:
     try:
-        current = ir.Location.current
+        return ir.Location.current
     except ValueError:  # nothing is being built
-        return ""
-    return location_name(current) if current is not None else ""
+        return None

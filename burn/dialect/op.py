@@ -26,15 +26,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from burn.dialect import locations
 from burn.dialect.attributes import CODECS, SEGMENTS, Attr
 from burn.dialect.deferred import is_deferred, record
 from burn.dialect.dims import Dim
-from burn.dialect.locations import PROGRAM, current_node, source_name, with_line
+from burn.dialect.locations import current_site, with_line
 from burn.dialect.mlir import context, ext, ir
 from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 from burn.errors import Problem, TypeMismatch, WrongArgument
-from burn.runtime import origins
 
 if typing.TYPE_CHECKING:
     from burn.dialect.batching.rules import Rule
@@ -325,7 +325,7 @@ class Op(Burn.Operation):
         """Raises TypeMismatch, or a kind of it, with this op's name and its source node."""
         raise kind(
             f"burn.{cls.OP_NAME}: {message}",
-            [Problem(message, op=cls.OP_NAME, attribute=attribute, node=current_node())],
+            [Problem(message, op=cls.OP_NAME, attribute=attribute, node=current_site(cls.OP_NAME))],
         )
 
     def check(self) -> None:
@@ -386,16 +386,14 @@ def _op_name(operation: ir.Operation | ir.OpView) -> str:
 
 
 def full_name(operation: ir.Operation | ir.OpView) -> str:
-    """The source node with the line of user code, as far as known: an op's name in errors and profiles. A line of a
-    traced function is relative to that function; see `burn.runtime.origins.resolved`."""
-    location = operation.location
-    inner: Any = location.child_loc if isinstance(location, ir.NameLoc) else None
-    if not isinstance(inner, ir.FileLineColLoc):
-        return source_name(operation)
-    file, line = inner.filename, inner.start_line
-    name = source_name(operation)
-    name = _op_name(operation) if name == PROGRAM else name
-    return origins.named(name, origins.relative(file, line) if ":" in file else f"{file}:{line}")
+    """The source node (the op, if it has none) with the line of user code, as far as known: an op's name in errors and
+    profiles. A line of a traced function is relative to that function; see `burn.runtime.origins.resolved`."""
+    return locations.full_name(operation.location, _op_name(operation))
+
+
+def site(operation: ir.Operation | ir.OpView) -> str:
+    """The node for errors that also state the op, as in "layer1" or "sin (net.py:17)"; "" if only the op is known."""
+    return locations.site(operation.location, _op_name(operation))
 
 
 def same_type(cls: type[Op], *types_: TensorType) -> None:

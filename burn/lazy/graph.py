@@ -16,7 +16,6 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.shape import Constant, Full, Iota
 from burn.dialect.types import TensorType
-from burn.runtime.origins import named
 
 SOURCES = frozenset({Full, Constant, Iota})
 """Ops that cost nothing to do again: their results are not kept for later."""
@@ -75,8 +74,7 @@ class Graph:
         if match is None:
             return name
         application = self.applications[int(match[1])]
-        line = application.line
-        return named(application.source_name or application.shown_as, "" if line is None else str(line))
+        return application.site or application.shown_as
 
     @staticmethod
     def _define(values: dict[Deferred, ir.Value], application: Application, results: list[ir.Value]) -> None:

@@ -8,11 +8,10 @@ from burn.dialect.control import defined_symbols
 from burn.dialect.custom import BODIES, Custom
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, full_name
+from burn.dialect.op import Op, site
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
 from burn.passes.environment import Environment
-from burn.runtime.origins import resolved
 
 ANYWHERE = ("functions",)
 """Bodies that are chosen without a back end. Ops that have none of them stay undecided."""
@@ -63,6 +62,4 @@ def _build(op: Custom, program: Program, taken: set[str]) -> None:
 def _without_body(op: Custom, target: str) -> Problem:
     said = " and ".join(BODIES[kind] for kind in sorted(op.definition.bodies))
     hint = "give it a body of burn functions with .functions, which runs on every device"
-    return Problem(
-        f"it has no body for the target {target}, only {said}", op=op.called, node=resolved(full_name(op)), hint=hint
-    )
+    return Problem(f"it has no body for the target {target}, only {said}", op=op.called, node=site(op), hint=hint)

@@ -12,14 +12,13 @@ from burn.dialect.control import Group, defined_symbols
 from burn.dialect.dims import symbols
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op, full_name
+from burn.dialect.op import Op, site
 from burn.dialect.program import Program
 from burn.dialect.shape import Weight
 from burn.dialect.types import TensorType, type_of
 from burn.errors import BurnError, CompileError, Problem
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
-from burn.runtime.origins import resolved
 
 
 @register
@@ -68,7 +67,7 @@ class _Checker:
 
     def op(self, op: Op) -> None:
         def problem(message: str) -> None:
-            self.problems.append(Problem(message, node=resolved(full_name(op)), op=op.OP_NAME))
+            self.problems.append(Problem(message, node=site(op), op=op.OP_NAME))
 
         for number, operand in enumerate(op.operation.operands):
             if operand not in self.values:

@@ -12,7 +12,7 @@ from burn.codegen.reference import control, debug, groups, library, lists, strin
 from burn.codegen.reference.operators import RUNS
 from burn.dialect.control import Group
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op, full_name
+from burn.dialect.op import Op, full_name, site
 from burn.dialect.program import Program
 from burn.dialect.shape import CheckSize
 from burn.dialect.text import to_text
@@ -21,7 +21,6 @@ from burn.errors import CompileError, Problem
 from burn.kernels.preferences import Preferences
 from burn.kernels.text import program_text
 from burn.runtime.artefact import Target
-from burn.runtime.origins import resolved
 
 TARGET = Target("any", (), "reference")
 """Text runs on any machine."""
@@ -44,9 +43,7 @@ class ReferencePrinter(Printer):
         """Raises CompileError that lists every op that the interpreter cannot run."""
         with context():
             ops = operators(program)
-            problems = [
-                Problem(reason, op=op.OP_NAME, node=resolved(full_name(op))) for op in ops if (reason := _refused(op))
-            ]
+            problems = [Problem(reason, op=op.OP_NAME, node=site(op)) for op in ops if (reason := _refused(op))]
             if problems:
                 raise CompileError("the reference device cannot run this program", problems)
             constants: dict[str, ir.Value] = {}

@@ -19,12 +19,11 @@ from burn.dialect.control import If, Loop
 from burn.dialect.custom import BODIES, Custom
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, full_name
+from burn.dialect.op import Op, full_name, site
 from burn.dialect.query import blocks
 from burn.dialect.types import TensorType, type_of
 from burn.errors import Problem
 from burn.runtime.abi import Status
-from burn.runtime.origins import resolved
 
 STATUS_BITS = 8
 """A failure is an int64: the number of the op that failed, above as many bits of `Status`. 0: none."""
@@ -188,7 +187,7 @@ def refused(op: Op, calls: bool = False) -> str:
 def problems(block: ir.Block, calls: bool = False) -> list[Problem]:
     """Every op in a block, and in the regions of its ops, that cannot be written. calls: see `refused`."""
     return [
-        Problem(reason, op=op.OP_NAME, node=resolved(full_name(op)))
+        Problem(reason, op=op.OP_NAME, node=site(op))
         for inner in blocks(block)
         for operation in inner.operations
         if isinstance(op := operation.opview, Op) and (reason := refused(op, calls))

@@ -16,10 +16,9 @@ from burn.dialect.compose import dim_value, number, reshape, zeros_like
 from burn.dialect.control import If, Loop, captured, defined_symbols, region_symbols, yielded
 from burn.dialect.copies import copy_ops, erase_observers
 from burn.dialect.dims import Dim, at_most, dim_max, symbol
-from burn.dialect.locations import source_name
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op
+from burn.dialect.op import Op, site
 from burn.dialect.query import is_named, op_of
 from burn.dialect.traits import Trait
 from burn.dialect.types import CONTINUOUS, TensorType, type_of
@@ -34,7 +33,7 @@ LEAST_DEPTH = 8
 
 
 def _refuse(op: Op, why: str) -> None:
-    problem = Problem(f"burn.{op.OP_NAME} cannot be differentiated: {why}", op=op.OP_NAME, node=source_name(op))
+    problem = Problem(f"burn.{op.OP_NAME} cannot be differentiated: {why}", op=op.OP_NAME, node=site(op))
     raise TypeMismatch("this cannot be differentiated", [problem])
 
 

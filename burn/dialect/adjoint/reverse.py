@@ -16,8 +16,7 @@ from burn.dialect.control import captured
 from burn.dialect.copies import Copies, seeing
 from burn.dialect.deferred import Application, Deferred, Value
 from burn.dialect.dims import floordiv
-from burn.dialect.locations import source_name
-from burn.dialect.op import Op
+from burn.dialect.op import Op, site
 from burn.dialect.query import op_of
 from burn.dialect.types import CONTINUOUS, DTYPES, PARTS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
@@ -181,7 +180,7 @@ class _Walk:
     def refuse(self, order: Sequence[Node]) -> None:
         """Raises TypeMismatch naming every op that has no rule."""
         problems = [
-            Problem(f"burn.{n.name} cannot be differentiated: {_reason(n)}", op=n.name, node=_source_name(n))
+            Problem(f"burn.{n.name} cannot be differentiated: {_reason(n)}", op=n.name, node=_site(n))
             for n in order
             if n.name != "custom" and (_hides(n) or (table.kind(n.name) in ("none", "discrete") and not _is_complex(n)))
         ]
@@ -228,7 +227,7 @@ class _Walk:
             try:
                 given = rule(g, y, *node.operands, **node.attrs)
             except table.NoRule as error:
-                problem = Problem(f"burn.{node.name}: {error}", op=node.name, node=_source_name(node))
+                problem = Problem(f"burn.{node.name}: {error}", op=node.name, node=_site(node))
                 raise TypeMismatch("this cannot be differentiated", [problem]) from None
         if given is NotImplemented:
             return self._apart(node, result_cotangents)
@@ -254,10 +253,10 @@ class _Walk:
         return list(zip(wanted, given, strict=True))
 
 
-def _source_name(node: Node) -> str:
+def _site(node: Node) -> str:
     if isinstance(node.source, Op):
-        return source_name(node.source)
-    return node.source.source_name if isinstance(node.source, Application) else ""
+        return site(node.source)
+    return node.source.site if isinstance(node.source, Application) else ""
 
 
 def _hides(node: Node) -> bool:

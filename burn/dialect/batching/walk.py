@@ -17,11 +17,10 @@ from burn.dialect.copies import Copies, copy_ops, seeing
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
-from burn.dialect.op import REGISTRY, Op, full_name
+from burn.dialect.op import REGISTRY, Op, site
 from burn.dialect.random import FOLD, derived, element
 from burn.dialect.types import type_of
 from burn.errors import Problem, TypeMismatch
-from burn.runtime.origins import resolved
 
 RULES = {**control.RULES, "custom": of_custom}
 """Rules that take the walk: of ops with regions, and of those that stand for others."""
@@ -155,7 +154,7 @@ class Walk:
 
     def refuse(self, op: Op, why: str) -> NoReturn:
         """Raises TypeMismatch naming the op and the user's line."""
-        problem = Problem(f"burn.{op.OP_NAME}: {why}", op=op.OP_NAME, node=resolved(full_name(op)))
+        problem = Problem(f"burn.{op.OP_NAME}: {why}", op=op.OP_NAME, node=site(op))
         raise TypeMismatch("burn.vmap cannot map this", [problem])
 
     # ---- random draws --------------------------------------------------------------------------------------------------

@@ -15,20 +15,19 @@ from burn.dialect.compose import as_list
 from burn.dialect.control import If, Loop
 from burn.dialect.deferred import Value
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, full_name
+from burn.dialect.op import Op, site
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
 from burn.dialect.types import PARTS, TensorType, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import CompileError, Problem
-from burn.runtime.origins import resolved
 
 REFUSED = "complex tensors reach ops that do not take them"
 
 
 def _problem(op: Op, reason: str) -> Problem:
     dtype = next(type_of(v).dtype for v in (*op.operation.operands, *op.operation.results) if is_complex(v))
-    return Problem(f"burn.{op.OP_NAME} of {dtype}: {reason}", op=op.OP_NAME, node=resolved(full_name(op)))
+    return Problem(f"burn.{op.OP_NAME} of {dtype}: {reason}", op=op.OP_NAME, node=site(op))
 
 
 def is_complex(value: Value) -> bool:

@@ -15,7 +15,7 @@ from burn.dialect.control import yielded
 from burn.dialect.dims import TYPICAL
 from burn.dialect.locations import source_name
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op
+from burn.dialect.op import Op, site
 from burn.dialect.program import Program
 from burn.dialect.query import erase_dead
 from burn.dialect.types import PARTS, TensorType, type_of
@@ -184,7 +184,7 @@ class Exporter:
 
     def _problem(self, op: Any, reason: str, hint: str = "") -> None:
         name = op.called if op.operation.name == "burn.custom" else op.operation.name.removeprefix("burn.")
-        self.problems.append(Problem(reason, node=source_name(op), op=name, opset=self.opset, hint=hint))
+        self.problems.append(Problem(reason, node=site(op), op=name, opset=self.opset, hint=hint))
 
     def _emit(self, op: Any) -> list[str] | None:
         """The results' names; None where an operand could not be written."""
