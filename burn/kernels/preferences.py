@@ -11,6 +11,20 @@ from burn.kernels.layouts import Convolution
 
 
 @dataclass(frozen=True)
+class PointwiseRegion:
+    """Convolutions of one tap, connected by pointwise ops. pixels: those of all images of a batch. The other numbers are those of
+    one pixel: multiplications, elements that copies between the layouts of images would read, and elements of images between two
+    convolutions. outputs: the channels of each convolution's result."""
+
+    dtype: str
+    pixels: Dim
+    multiplications: int
+    copied: int
+    between: int
+    outputs: tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
 class GroupedConvolution:
     """A convolution of several groups, each with `inputs` and `outputs` channels, under windows of these sizes. `dtype`: its
     operands' type; `sums`: that of its sums. `gradient`: of its weight, rather than the convolution."""
@@ -148,8 +162,8 @@ class Preferences:
     vector hold several groups. Its kernel then has loops over output channels. Otherwise each group is a matmul. None: those of
     some channels are.
 
-    `channels_first`: the most multiplications for each element that layout would copy, for which a region of pointwise ops and
-    convolutions of one tap keeps channels-first images. 0: none.
+    `channels_first`: True if a region of pointwise ops and convolutions of one tap is faster with channels-first images than with
+    copies to channels-last and back. None: for no region.
 
     `grouped_images`: True if a grouped convolution is faster as a matmul for each group of its channels-first image than after a
     copy to channels-last. It is given the image's elements. None: for no convolution.
@@ -214,7 +228,7 @@ class Preferences:
     depthwise_bytes: bool = False
     bytes_as_floats: Callable[[Convolution], bool] | None = None
     groups_in_lanes: Callable[[GroupedConvolution], bool] | None = None
-    channels_first: int = 0
+    channels_first: Callable[[PointwiseRegion], bool] | None = None
     grouped_images: Callable[[GroupedConvolution, Dim], bool] | None = None
     merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None

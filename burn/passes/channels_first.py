@@ -21,6 +21,7 @@ from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, op_of, result_type
 from burn.dialect.types import type_of
+from burn.kernels.preferences import PointwiseRegion
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -33,17 +34,17 @@ DTYPES = ("float32", "float64")
 @register
 @dataclass(frozen=True)
 class ChannelsFirst:
-    """For regions with few multiplications for each element that `layout` would copy (`Preferences.channels_first`)."""
+    """For regions whose copies by `layout` would take longer than they save (`Preferences.channels_first`)."""
 
     name: ClassVar[str] = "channels_first"
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> dict[str, int]:
-        most, count = env.preferences.channels_first, 0
-        if most:
+        is_preferred, count = env.preferences.channels_first, 0
+        if is_preferred is not None:
             with context():
                 for block in blocks(program.block):
                     for region in list(_regions(block)):
-                        if region.multiplications <= most * region.copied:
+                        if is_preferred(region.sizes()):
                             _Rewriter(region).run()
                             count += sum(isinstance(op, Conv) for op in region.ops)
         return {"channels first": count}
@@ -58,7 +59,15 @@ class _Region:
     ops: list[Op] = field(default_factory=list)
     multiplications: int = 0
     copied: int = 0
+    between: int = 0
     is_closed: bool = True
+
+    def sizes(self) -> PointwiseRegion:
+        """The sizes by which a target decides about the region."""
+        results = [result_type(op) for op in self.ops if isinstance(op, Conv)]
+        outputs = tuple(result.shape[1] for result in results)
+        pixels = product(_image(self.ops[0]))
+        return PointwiseRegion(results[0].dtype, pixels, self.multiplications, self.copied, self.between, outputs)
 
 
 def _regions(block: ir.Block) -> Iterator[_Region]:
@@ -108,6 +117,9 @@ def _region(start: Conv, seen: set[ir.Operation], constant: Constants) -> _Regio
                 found.is_closed &= not (isinstance(reader.opview, Conv) and reader.opview.weight == result)
                 visit(reader)
     found.copied = sum(estimate(type_of(value).shape[1]) for value in crossing)
+    found.between = sum(
+        estimate(type_of(op.x).shape[1]) for op in found.ops if isinstance(op, Conv) and op.x not in crossing
+    )
     return found
 
 

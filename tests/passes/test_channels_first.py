@@ -231,3 +231,22 @@ def test_gradients() -> None:
     made = 2 * (expected(x, weight, groups) + bias)
     back = weight.reshape(groups, 3, 4).transpose(0, 2, 1).reshape(12, 3, 1)
     close(burn.jit(burn.grad(loss))(x), expected(made, back, groups))
+
+
+@pytest.mark.parametrize("size, channels, replaced", [(80, 24, 0), (80, 20, 4), (28, 24, 4)])
+def test_large_images_between_convolutions(size: int, channels: int, replaced: int) -> None:
+    """Four layers of whole vectors of channels are channels-last if a second-level cache does not hold the images."""
+    rng = np.random.default_rng(6)
+    layers = (layer(rng, channels, channels, 1, 2) for _ in range(4))
+    chain = Chain(tuple((weight / channels, bias, groups) for weight, bias, groups in layers))
+    x = rng.standard_normal((1, channels, size, size), np.float32)
+    assert count(chain.result, x, target="avx2") == (replaced, 4 - replaced)
+    close(burn.compile(chain.result, [x], target="avx2", cache=False)(x), chain.expected(x))
+
+
+def test_one_convolution_of_a_large_image() -> None:
+    """Nothing is between convolutions."""
+    rng = np.random.default_rng(7)
+    chain = Chain((layer(rng, 16, 24, 1, 2),))
+    x = rng.standard_normal((1, 16, 112, 112), np.float32)
+    assert count(chain.result, x, target="avx2") == (1, 0)

@@ -66,15 +66,21 @@ def convolution(size: int, inputs: int, outputs: int, groups: int = 1) -> Make:
     return make
 
 
-def pointwise_convolution(size: int, channels: int) -> Make:
-    """1 x 1 with constant weights, on one image in channels-first layout."""
+def pointwise_convolution(size: int, channels: int, count: int = 1) -> Make:
+    """So many of 1 x 1 with constant weights, with ReLU between them, on one image in channels-first layout."""
 
     def make() -> Program:
         weight = _random(channels, channels, 1, 1)
-        return trace_examples(
-            lambda x: ops.conv(x, constant(weight), strides=(1, 1), dilations=(1, 1), low=(0, 0), high=(0, 0)),
-            (f"float32[1, {channels}, {size}, {size}]",),
-        )
+
+        def convolve(x: Any) -> Any:
+            return ops.conv(x, constant(weight), strides=(1, 1), dilations=(1, 1), low=(0, 0), high=(0, 0))
+
+        def apply(x: Any) -> Any:
+            for _ in range(count - 1):
+                x = ops.relu(convolve(x))
+            return convolve(x)
+
+        return trace_examples(apply, (f"float32[1, {channels}, {size}, {size}]",))
 
     return make
 

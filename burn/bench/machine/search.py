@@ -117,6 +117,9 @@ def searches(target: Target) -> Iterator[Search]:
     yield _thresholds("group_wide_depth", lambda lanes: 2 * lanes, target, 0, 24, 40, 80)
     layers = [programs.pointwise_convolution(28, 2 * threshold) for threshold in (52, 80, 112, 144)]
     yield Search("channels-first images", layers, _each("channels_first", 40, 64, 96, 128, 160))
+    # images of more than any second-level cache, of whole vectors of channels
+    layers = [programs.pointwise_convolution(160, channels, 4) for channels in (16, 32)]
+    yield Search("channels-first images in memory", layers, _each("channels_first_moved", 0, 12, 24, 48, 96))
     few = [programs.weights_of_four_bits(rows, 512, 512) for rows in (4, 12, 24)]
     yield Search("rows as limbs", few, _each("limb_rows", 3, 8, 16, 32))
     short = [programs.launches(rows, LAUNCHES) for rows in (32, 64, 128, 256, 512)]

@@ -74,6 +74,13 @@ class Costs:
         "multiplications of convolutions of one tap, for each element that channels-last images would copy, up to which images "
         "stay channels-first; 0 for none",
     )
+    channels_first_moved: int = _cost(
+        48,
+        0,
+        10_000,
+        "multiplications that take as long as writing and reading an element of a channels-first image between such "
+        "convolutions, if the second-level cache does not hold it",
+    )
     amx_rows: int = _cost(64, 32, 4096, "rows from which tile registers are faster than vectors")
     amx_columns: int = _cost(128, 32, 4096, "columns from which tile registers are faster than vectors")
     amx_depth: int = _cost(128, 32, 4096, "depth from which tile registers are faster than vectors")
@@ -155,6 +162,9 @@ iterations a multiply-add takes 1.19 cycles on the first two and 0.48 on the thi
 SCALAR = replace(MANY_REGISTERS, panel_vectors=2)
 """Without vectors. Not measured."""
 
-NARROW = replace(FUSED, winograd_element=4, winograd_cached=4, winograd_constant=8, winograd_cache=0)
+NARROW = replace(
+    FUSED, winograd_element=4, winograd_cached=4, winograd_constant=8, winograd_cache=0, channels_first_moved=8
+)
 """Vectors of four floats with separate multiply and add (SSE2, WebAssembly). At best a core performs twelve operations at once
-instead of 64, while moving a vector of a tile takes as many instructions as elsewhere."""
+instead of 64, while moving a vector of a tile takes as many instructions as elsewhere. `channels_first_moved` is not measured: it
+is less than that of `FUSED` by the same factor as `winograd_element`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
+from burn.codegen.cpu.heuristics.channels_first import stays_channels_first
 from burn.codegen.cpu.heuristics.groups import groups_in_lanes, is_read_channels_first
 from burn.codegen.cpu.heuristics.winograd import bytes_as_floats
 from burn.codegen.cpu.target import Target
@@ -44,7 +45,7 @@ def preferences_of(target: Target) -> Preferences:
         interleaved_phases=None if target.is_size_bound else _phase_costs(target),
         groups_in_lanes=partial(groups_in_lanes, target=target),
         grouped_images=partial(is_read_channels_first, target=target),
-        channels_first=0 if target.is_size_bound else target.costs.channels_first,
+        channels_first=partial(stays_channels_first, target=target),
     )
 
 
