@@ -76,12 +76,24 @@ def zeros_and_scatter(shape: Sequence[Any], indices: Sequence[Tensor], values: T
     return values.new_zeros(shape).index_put(list(indices), values, accumulate=True)
 
 
+# ---- sampled images -----------------------------------------------------------------------------------------------------
+def grid_sampler(x: Tensor, grid: Tensor) -> Tensor:
+    """cuDNN's, which torch takes on CUDA tensors: bilinear, with zeros as padding and aligned corners."""
+    return aten.grid_sampler_2d(x, grid, 0, 0, True)
+
+
+def grid_sampler_backward(x: Tensor, grid: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    return aten.grid_sampler_2d_backward(grad, x, grid, 0, 0, True, [True, True])
+
+
 COMPOSED: dict[Any, Callable[..., Any]] = {
     aten.fake_quantize_per_tensor_affine_cachemask.default: fake_quantize,
     aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: fake_quantize_of_tensors,
     aten.fake_quantize_per_channel_affine_cachemask.default: fake_quantize_channels,
     aten.embedding_renorm.default: embedding_renorm,
     torch.ops.flex_lib.zeros_and_scatter.default: zeros_and_scatter,
+    aten.cudnn_grid_sampler.default: grid_sampler,
+    aten.cudnn_grid_sampler_backward.default: grid_sampler_backward,
     **FAST_PATH,
     **FUSED_CELLS,
 }
