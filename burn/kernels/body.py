@@ -137,7 +137,11 @@ class Buffer:
 @dataclass(frozen=True, eq=False)
 class Reduction:
     """`name` = the reduction by `kind` of `body` over the stage's loops. For arg kinds (argmax, argmin) `index` is the
-    position. Ties go to the first position, or with `last` to the last."""
+    position. Ties go to the first position, or with `last` to the last.
+
+    "rank", in a stage without loops, is the stable rank of `body`, an integer from 0 up to `index`, among the iterations of the
+    kernel's block (`LoopKernel.block`). The kernel has scratch memory of two words for each iteration, which hold a key and an
+    index in the block."""
 
     name: str
     kind: str
@@ -192,7 +196,8 @@ class ColumnReduction:
 class LoopKernel:
     """Runs the stages in order for every iteration of the parallel loops, which are independent of each other.
 
-    Column reductions combine blocks of `block` iterations in loop order (the last loop fastest). The last block may be shorter.
+    Column reductions combine blocks of `block` iterations in loop order (the last loop fastest), and ranks are those in such a
+    block. The last block may be shorter, but not if there are ranks.
     """
 
     MERGED: ClassVar[tuple[str, ...]] = ("parallel",)

@@ -86,6 +86,7 @@ class _Machine:
         self.dims: dict[int, tuple[Dim, Callable[[list[Any]], int]]] = {}  # prepared index expressions
         self.memo: dict[int, tuple[Scalar, Number]] = {}  # values of scalars in the current iteration
         self.results: dict[str, Number] = {}
+        self.ranks: dict[str, list[int]] = {}
         self.accumulator: Number = 0
         self.further: list[Number] = []
         self.given = list(buffers)
@@ -96,6 +97,7 @@ class _Machine:
         match kernel:
             case LoopKernel():
                 totals: dict[tuple[int, int], _Total] = {}
+                self.ranks = self.ranked(kernel)
                 for _ in self.walk(kernel.parallel, backwards=True):
                     self.fresh_scratch()
                     self.results.clear()
@@ -145,10 +147,14 @@ class _Machine:
 
     # ---- stages --------------------------------------------------------------------------------------------------------
     def stage(self, stage: Stage) -> None:
-        totals = [_Total(r) for r in stage.reductions]
+        ranks = [r for r in stage.reductions if r.kind == "rank"]
+        totals = [_Total(r) for r in stage.reductions if r.kind != "rank"]
+        for r in ranks:
+            assert isinstance(self.kernel, LoopKernel)
+            self.results[r.name] = self.ranks[r.name][self.flat(self.kernel.parallel)]
         for _ in self.walk(stage.loops):
-            for total, reduction in zip(totals, stage.reductions, strict=True):
-                total.take(self.value(reduction.body), lambda r=reduction: self.dim(r.index))
+            for total in totals:
+                total.take(self.value(total.reduction.body), lambda r=total.reduction: self.dim(r.index))
             if stage.order == "parallel":
                 for write in [(w, self.inside(w.buffer, w.offset), self.value(w.value)) for w in stage.writes]:
                     self.put(*write)
@@ -158,6 +164,21 @@ class _Machine:
         for total in totals:
             self.results[total.reduction.name] = total.result
         self.memo.clear()
+
+    def ranked(self, kernel: LoopKernel) -> dict[str, list[int]]:
+        """The rank of each iteration of the parallel loops in its block, by the names of ranks. Keys do not depend on results."""
+        found = [r for stage in kernel.stages for r in stage.reductions if r.kind == "rank"]
+        if not found:
+            return {}
+        self.fresh_scratch()
+        rows = [[int(self.value(r.body)) for r in found] for _ in self.walk(kernel.parallel)]
+        block, ranks = self.dim(kernel.block), {r.name: [0] * len(rows) for r in found}
+        for column, r in enumerate(found):
+            for start in range(0, len(rows), block):
+                keys = [row[column] for row in rows[start : start + block]]
+                for rank, at in enumerate(sorted(range(block), key=keys.__getitem__)):
+                    ranks[r.name][start + at] = rank
+        return ranks
 
     def column_reduction(self, reduced: ColumnReduction, totals: dict[tuple[int, int], _Total]) -> None:
         """Accumulates one iteration of the parallel loops into its block, by buffer and element."""

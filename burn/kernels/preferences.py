@@ -67,6 +67,28 @@ class PhaseCosts:
     zeros: float | None
 
 
+@dataclass(frozen=True)
+class Sorting:
+    """How kernels sort rows.
+
+    `compared`: rows up to this length take one kernel that compares all pairs. Longer ones are sorted by digits of up to `digit`
+    bits if `block`, the elements that a program ranks at once, is not 0. Digits are counted together in chunks of `chunk` blocks.
+    A row of up to `whole` elements is ranked at once.
+
+    Otherwise runs are merged. `run`, `fan`: the length of the first runs, and the number of runs that a kernel merges. For the
+    same number of kernels, more of either costs more comparisons. `longest`: runs of a row of unknown length; the last kernel
+    merges all that are this long. More kernels would take longer to compile than they save."""
+
+    compared: int = 256
+    block: int = 0
+    whole: int = 0
+    digit: int = 8
+    chunk: int = 32
+    run: int = 64
+    fan: int = 8
+    longest: int = 1 << 15
+
+
 def _itself(size: Dim) -> Dim:
     return size
 
@@ -143,6 +165,8 @@ class Preferences:
 
     `parallel_sort`: sort in kernels, in parallel. Otherwise the runtime's library sorts, with one thread for each row.
 
+    `sorting`: how kernels sort, if they do.
+
     `separate_epilogue`: for half-precision matmuls of at least this many elements, put expensive epilogue functions into a
     kernel of their own. In the epilogue the tensor cores would wait for them. 0: never.
 
@@ -216,6 +240,7 @@ class Preferences:
     split_programs: int = 0
     parallel_scatter: bool = False
     parallel_sort: bool = False
+    sorting: Sorting = Sorting()
     small_loops: int = 0
     row_reductions: int = 0
     foreach: int = 0

@@ -15,6 +15,7 @@ from burn.codegen.triton import (
     few_bits,
     fragments_staged,
     loops,
+    ranks,
     window_sums,
     windows,
 )
@@ -138,6 +139,8 @@ class KernelPrinter:
             return self._named(windows.emit(found, self.sites))
         general, values = parametrize(kernel)
         processors = self.abilities.processors
+        if (printed := ranks.emit(general, values, kernel, self.sites, processors)) is not None:
+            return self._named(printed)
         if kernel.column_reductions:
             return self._named(column_reductions.emit(general, values, kernel, self.sites, processors))
         return self._named(loops.emit(general, values, kernel, self.sites, processors, self.hints))

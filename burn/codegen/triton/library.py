@@ -31,6 +31,39 @@ def report(failure, site, index, bad):
     tl.store(failure + bad.to(tl.int64) * 0, site | (index.to(tl.int64) & 0xFFFFFFFFFFFF), mask=bad)
 
 
+# ---- ranks -------------------------------------------------------------------------------------------------------------
+@triton.jit
+def ranks_of_digits(digit):
+    """The stable ranks of digits of four bits in a block of less than 65,536. A word holds the counts of four digits."""
+    word, shift = digit >> 2, ((digit & 3) * 16).to(tl.int64)
+    one = tl.full(digit.shape, 1, tl.int64) << shift
+    c0, c1 = tl.where(word == 0, one, 0), tl.where(word == 1, one, 0)
+    c2, c3 = tl.where(word == 2, one, 0), tl.where(word == 3, one, 0)
+    i0, i1, i2, i3 = tl.cumsum(c0, 0), tl.cumsum(c1, 0), tl.cumsum(c2, 0), tl.cumsum(c3, 0)
+    t0, t1, t2, t3 = tl.sum(c0, 0), tl.sum(c1, 0), tl.sum(c2, 0), tl.sum(c3, 0)
+    # multiplied by this, a word holds sums of its counts
+    p0, p1, p2, p3 = t0 * 0x1000100010001, t1 * 0x1000100010001, t2 * 0x1000100010001, t3 * 0x1000100010001
+    s0 = (p0 >> 48) & 0xFFFF
+    s1 = s0 + ((p1 >> 48) & 0xFFFF)
+    s2 = s1 + ((p2 >> 48) & 0xFFFF)
+    i0, i1 = i0 + (p0 - t0), i1 + (p1 - t1 + s0 * 0x1000100010001)
+    i2, i3 = i2 + (p2 - t2 + s1 * 0x1000100010001), i3 + (p3 - t3 + s2 * 0x1000100010001)
+    mine = tl.where(word < 2, tl.where(word == 0, i0, i1), tl.where(word == 2, i2, i3))
+    return ((mine >> shift) & 0xFFFF).to(tl.int32) - 1
+
+
+@triton.jit
+def sorted_words(word, memory, along, steps, LOW: tl.constexpr, ROWS: tl.constexpr):
+    """Sorts a block stably by `steps` digits of four bits, from bit LOW on. memory: two words for each element."""
+    for number in range(steps):
+        digit = ((word >> (number * 4 + LOW)) & 15).to(tl.int32)
+        half = memory + number % 2 * ROWS
+        tl.store(half + ranks_of_digits(digit), word)
+        tl.debug_barrier()
+        word = tl.load(half + along)
+    return word
+
+
 # ---- dropout -----------------------------------------------------------------------------------------------------------
 @triton.jit
 def turned(x0, x1, LEFT: tl.constexpr):

@@ -25,7 +25,7 @@ from burn.codegen.triton.heuristics.loops import (
     rows_and_columns,
     transposed_block,
 )
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, expected_length
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, expected_length, likely
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.triton.scalars import constant
 from burn.dialect.dims import Dim, Expr, atoms, ceildiv, product
@@ -72,7 +72,7 @@ def _widest(kernel: LoopKernel) -> int:
     """Bytes of the widest element that an iteration reads or writes at an index of its own."""
     moved = {w.buffer for s in kernel.stages for w in s.writes}
     moved |= {n.buffer for s in kernel.stages for n in loads(s.scalars) if loop_atoms(n.offset)}
-    return max((DTYPES[kernel.buffers[number].dtype].bits + 7) // 8 for number in moved)
+    return max(((DTYPES[kernel.buffers[number].dtype].bits + 7) // 8 for number in moved), default=1)
 
 
 def _length(stage: Stage) -> Dim:
@@ -130,6 +130,7 @@ class Loops:
         alike: bool = False,
     ) -> None:
         self.kernel, self.values, self.sizes, self.alike = kernel, values, sizes, alike
+        self.constants: dict[str, int] = {}  # besides those of the block
         self.count = product([v.extent for v in sizes.parallel])
         self.layout = layout(sizes)
         along = [s for s in sizes.stages if s.loops and s.order == "parallel"]
@@ -146,7 +147,7 @@ class Loops:
             )
             transposed, shared = self.layout.transposed, len(along) > 1
             if all(_end(s) is not None for s in along):
-                self.block = ragged(self.count, transposed, processors)
+                self.block = ragged(self.count, transposed, processors, longest, self._mean(along, hints))
             else:
                 self.short = len({s.loops for s in along}) == 1 and held(longest, transposed, shared)
                 expected = None if isinstance(longest, int) else expected_length(longest, hints)
@@ -169,6 +170,19 @@ class Loops:
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code
 
+    def _mean(self, along: Iterable[Stage], hints: SizeHints) -> float | None:
+        """The least likely mean of lengths that are read from data, if rows share the elements of a stage's loops."""
+        means = []
+        for stage in along:
+            end = _end(stage)
+            assert end is not None
+            rows = product([v.extent for v in self.sizes.parallel if v in loop_atoms(end)])
+            length, rows = expected_length(_length(stage), hints), likely(rows, hints)
+            if not isinstance(length, int) or not isinstance(rows, int):
+                return None
+            means.append(length / max(1, rows))
+        return min(means)
+
     def print(self) -> Printed:
         kernel, printer, code = self.kernel, self.printer, self.code
         programs = self._transposed_indices() if self.layout.across is not None else self._flat_indices()
@@ -183,7 +197,7 @@ class Loops:
 
     def finished(self, programs: Dim) -> Printed:
         block = self.block
-        constants = {"ROWS": block.rows} | ({"COLUMNS": block.columns} if self.wide else {})
+        constants = {"ROWS": block.rows} | ({"COLUMNS": block.columns} if self.wide else {}) | self.constants
         made = closed(
             self.printer, self.kernel, self._about(), constants, programs, self.values, self.count, block.warps
         )

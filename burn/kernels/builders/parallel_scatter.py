@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, LoopVar, at_most, ceildiv, dim_max, dim_min, floordiv, product
+from burn.dialect.dims import Dim, LoopVar, ceildiv, dim_max, dim_min, floordiv, product
 from burn.dialect.indexing import ScatterElements
 from burn.dialect.op import full_name
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Apply, Const, Convert, Index, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
 from burn.kernels.body import identity as nothing
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loop_index, loops
-from burn.kernels.builders.ranks import ORDER, Ranks
+from burn.kernels.builders.digits import ranks_of
+from burn.kernels.builders.ranks import ORDER, Keys, Ranks
 from burn.kernels.builders.split_reduction import split_reduction
 from burn.kernels.lower import Indices, delinear, linear
-from burn.kernels.preferences import Preferences
+from burn.kernels.preferences import Preferences, Sorting
 
 FEW = 8
 """Numbers of candidates up to this are compared with every element."""
@@ -36,13 +37,12 @@ KINDS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 PIECE = 64
 """The number of updates that one iteration combines before others read the result."""
 
-ENDS, STARTS, PIECES, TOTALS = range(4)
+ENDS, STARTS, PIECES = range(3)
 """Buffers shared by the kernels, by number.
 
 - ENDS: for each target the rank after its last update; 0 for a target without updates. One more element holds nothing.
 - STARTS: the same for the rank of its first update. Not if the last write wins.
 - PIECES: the combined updates of each piece of `PIECE` ranks, if these have one target. Not if the last write wins.
-- TOTALS: by the rank of a target's first update, the combined updates, if targets are more than updates.
 
 The buffers of the sort follow.
 """
@@ -52,7 +52,7 @@ Ranges = tuple[tuple[Dim, Dim], ...]
 
 def build(group: Group, preferences: Preferences) -> list[Call]:
     """Returns an empty list if no reduction combines the elements."""
-    made = _ParallelScatter(group)
+    made = _ParallelScatter(group, preferences.sorting)
     if isinstance(made.count, int) and made.count <= FEW:
         return [made.compared()]
     kind = DTYPES[made.x.dtype].kind
@@ -72,8 +72,8 @@ class _ParallelScatter:
     """One scatter. `lines` are the axes that x and the updates share, `named` the indexed axes of x. `candidates` are the sizes
     that number the candidate updates of a line, and `rest` is the shape that one update writes."""
 
-    def __init__(self, group: Group) -> None:
-        self.group = group
+    def __init__(self, group: Group, sorting: Sorting) -> None:
+        self.group, self.sorting = group, sorting
         self.op = anchor_of(group, "scatter")
         self.reduction: str = self.op.reduction
         self.x, indices, updates = (type_of(v) for v in (self.op.x, self.op.indices, self.op.updates))
@@ -151,16 +151,13 @@ class _ParallelScatter:
 
     # ---- many candidates -----------------------------------------------------------------------------------------------
     def ranked(self) -> list[Call]:
-        own = STARTS if not self.combines else TOTALS if self.few_targets else TOTALS + 1
-        ranks = Ranks(self.group, self.high, self.count, "int32", own)
+        own = PIECES + 1 if self.combines else STARTS
+        targets = product(self.target_shape)
+        bits = max(1, (targets - 1).bit_length()) if isinstance(targets, int) else 31
+        keys = Keys("int32", bits, signed=False)
+        ranks = ranks_of(self.group, self.high, self.count, keys, self.sorting, own)
         combined = [self._pieces(ranks)] if self.combines else []
-        combined += [self._totals(ranks)] if self.combines and not self.few_targets else []
         return [self._no_updates(), *ranks.calls(self._key), self._spans(ranks), *combined, self._read(ranks)]
-
-    @property
-    def few_targets(self) -> bool:
-        """True if targets are fewer than updates: then each element combines its updates as it reads them."""
-        return at_most(product(self.target_shape), self.count)
 
     @property
     def combines(self) -> bool:
@@ -173,9 +170,8 @@ class _ParallelScatter:
     def _shared(self, builder: Builder, number: int, writes: bool = False) -> int:
         lines = product(self.high)
         dtype, elements = "int32", lines * (product(self.target_shape) + 1)
-        if number in (PIECES, TOTALS):
-            each = ceildiv(self.count, PIECE) if number == PIECES else self.count
-            dtype, elements = self.dtype, lines * each * self.length
+        if number == PIECES:
+            dtype, elements = self.dtype, lines * ceildiv(self.count, PIECE) * self.length
         return builder.shared(number, dtype, elements, "write" if writes else "read")
 
     def _of_target(self, line: Indices, number: Dim) -> Dim:
@@ -203,12 +199,12 @@ class _ParallelScatter:
         *first, rank = loop_index(variables)
         line, targets = tuple(first), product(self.target_shape)
         mine, nothing_else = (
-            ranks.load(builder, keys, ranks.dtype, line, rank),
+            ranks.load(builder, keys, ranks.keys.dtype, line, rank),
             Convert("int32", Index("int64", targets)),
         )
         writes = []
         for number, beside, value in ((ENDS, rank + 1, rank + 1), (STARTS, rank - 1, rank))[: 1 + self.combines]:
-            its = ranks.load(builder, keys, ranks.dtype, line, beside)
+            its = ranks.load(builder, keys, ranks.keys.dtype, line, beside)
             goes_on = Where("bool", ((beside, self.count),), Apply("bool", "eq", (its, mine)), Const("bool", False))
             target = builder.low.position(Apply("int32", "select", (goes_on, nothing_else, mine)), targets + 1)
             buffer = self._shared(builder, number, writes=True)
@@ -229,7 +225,7 @@ class _ParallelScatter:
         here, (further,) = loop_index(variables), loop_index((step,))
         line, piece, rest = here[: len(self.lines)], here[len(self.lines)], here[len(self.lines) + 1 :]
         keys, _ = ranks.sorted_buffers
-        first, last = (ranks.load(builder, keys, ranks.dtype, line, piece * PIECE + n) for n in (0, PIECE - 1))
+        first, last = (ranks.load(builder, keys, ranks.keys.dtype, line, piece * PIECE + n) for n in (0, PIECE - 1))
         same = Apply("int32", "select", (Apply("bool", "eq", (first, last)), Const("int32", PIECE), Const("int32", 0)))
         length = Where("int32", ((piece * PIECE + (PIECE - 1), self.count),), same, Const("int32", 0))
         kind = KINDS[self.reduction]
@@ -261,24 +257,6 @@ class _ParallelScatter:
         body = Where(self.dtype, ((further, end - start - skipped),), either, none)
         return Stage((step,), (Reduction("total", kind, self.dtype, body),)), Reduced(self.dtype, "total")
 
-    def _of_rank(self, line: Indices, rank: Dim, rest: Indices) -> Dim:
-        return linear((*line, rank, *rest), (*self.high, self.count, *self.rest))
-
-    def _totals(self, ranks: Ranks) -> Call:
-        """Combines the updates of each target, at the rank of its first update. Other ranks combine nothing."""
-        builder, variables = Builder(self.group), loops((*self.high, self.count, *self.rest))
-        low, here = builder.low, loop_index(variables)
-        line, rank, rest = here[: len(self.lines)], here[len(self.lines)], here[len(self.lines) + 1 :]
-        keys, _ = ranks.sorted_buffers
-        mine = ranks.load(builder, keys, ranks.dtype, line, rank)
-        of_target = self._of_target(line, low.position(mine, product(self.target_shape)))
-        first = low.position(low.load(self._shared(builder, STARTS), of_target), self.count)
-        last = low.load(self._shared(builder, ENDS), of_target)
-        end = low.position(Where("int32", ((rank - first, 1),), last, Const("int32", 0)), self.count + 1)
-        stage, total = self._combining(builder, ranks, line, rank, end, rest)
-        totals = self._shared(builder, TOTALS, writes=True)
-        return self._kernel(builder, variables, (Write(totals, self._of_rank(line, rank, rest), total),), stage)
-
     def _read(self, ranks: Ranks) -> Call:
         """Combines each element with its updates."""
         builder, variables = Builder(self.group), loops(self.x.shape)
@@ -295,11 +273,8 @@ class _ParallelScatter:
         else:
             first = low.load(self._shared(builder, STARTS), of_target)
             start = low.position(Where("int32", ((end - 1, self.count),), first, Const("int32", 0)), self.count)
-            if self.few_targets:
-                stage, total = self._combining(builder, ranks, line, start, end, rest)
-                stages.append(stage)
-            else:
-                total = low.load(self._shared(builder, TOTALS), self._of_rank(line, start, rest))
+            stage, total = self._combining(builder, ranks, line, start, end, rest)
+            stages.append(stage)
             new = convert(Apply(self.dtype, self.reduction, (convert(old, self.dtype), total)), old.dtype)
         value = Where(old.dtype, ((end - 1, self.count),), new, old)  # others keep their bits
         return self._kernel(builder, variables, (Write(builder.out(0), linear(here, self.x.shape), value),), *stages)

@@ -2,7 +2,8 @@
 
 The first kernel ranks the elements of short runs by comparing all pairs. Each further kernel merges a few sorted runs: an
 element searches every other run for the number of elements before it. Elements of equal keys keep their order, so the
-result does not depend on timing. A merge of `FAN` runs of length n takes FAN * log2(n) loads an element.
+result does not depend on timing. A merge of f runs of length n takes f * log2(n) loads an element.
+Targets whose kernels can rank a block sort long rows by digits instead (`digits.py`).
 """
 
 from __future__ import annotations
@@ -27,17 +28,7 @@ from burn.kernels.body import (
 )
 from burn.kernels.builders.builder import Builder, Call, loop_index, loops
 from burn.kernels.lower import Indices, linear
-
-COMPARED = 256
-"""Rows up to this length take one kernel that compares all pairs."""
-
-RUN, FAN = 64, 8
-"""The length of the first runs of longer rows, and the number of runs that a kernel merges. For the same number of kernels,
-more of either costs more comparisons."""
-
-LONG = 1 << 15
-"""Runs of a row of unknown length: the last kernel merges all that are this long. More kernels would take longer to compile than
-they save."""
+from burn.kernels.preferences import Sorting
 
 ORDER = "int32"
 """The type of positions."""
@@ -65,14 +56,25 @@ Writes = Callable[[Builder, Ranked], Sequence[Write]]
 
 
 @dataclass(frozen=True)
+class Keys:
+    """Sort keys. dtype: int32 or int64. The `bits` bits from bit `shift` on decide their order; signed: the highest of these is a
+    sign."""
+
+    dtype: str
+    bits: int
+    shift: int = 0
+    signed: bool = True
+
+
+@dataclass(frozen=True)
 class Ranks:
-    """Rows of `count` elements each, one for each index of `lines`. dtype: of the keys. first: the number of the first shared
-    buffer."""
+    """Rows of `count` elements each, one for each index of `lines`. first: the number of the first shared buffer."""
 
     group: Group
     lines: tuple[Dim, ...]
     count: Dim
-    dtype: str
+    keys: Keys
+    sorting: Sorting
     first: int = 0
 
     def calls(self, key: KeyAt, writes: Writes | None = None) -> list[Call]:
@@ -95,15 +97,15 @@ class Ranks:
 
     def steps(self) -> Iterator[tuple[int, int]]:
         """For each kernel, the lengths of the sorted runs that it reads, and of those that it makes of them. 0: the whole row."""
-        if isinstance(self.count, int) and self.count <= COMPARED:
+        if isinstance(self.count, int) and self.count <= self.sorting.compared:
             yield 1, max(1, self.count)
             return
-        yield 1, RUN
-        run = RUN
-        longest = self.count if isinstance(self.count, int) else LONG
+        run, fan = self.sorting.run, self.sorting.fan
+        yield 1, run
+        longest = self.count if isinstance(self.count, int) else self.sorting.longest
         while run < longest:
-            yield run, run * FAN
-            run *= FAN
+            yield run, run * fan
+            run *= fan
         if not isinstance(self.count, int):
             yield run, 0
 
@@ -156,7 +158,7 @@ class Ranks:
         keys, orders = self._pair(half or 0)
 
         def at(index: Dim) -> Scalar:
-            return key(builder, line, index) if half is None else self.load(builder, keys, self.dtype, line, index)
+            return key(builder, line, index) if half is None else self.load(builder, keys, self.keys.dtype, line, index)
 
         mine = at(position)
 

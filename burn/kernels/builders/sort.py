@@ -9,7 +9,8 @@ from burn.dialect.dims import Dim
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Apply, Const, Convert, Reinterpret, Scalar, Write
 from burn.kernels.builders.builder import Builder, Call, anchor_of, convert
-from burn.kernels.builders.ranks import Ranked, Ranks
+from burn.kernels.builders.digits import ranks_of
+from burn.kernels.builders.ranks import Keys, Ranked
 from burn.kernels.lower import Indices, linear
 from burn.kernels.preferences import Preferences
 
@@ -39,7 +40,22 @@ def build(group: Group, preferences: Preferences) -> list[Call]:
         made = dict(zip(op.operation.results, (value, convert(element.order, "int64")), strict=True))
         return [Write(builder.out(number), offset, made[result]) for number, result in enumerate(group.yielded)]
 
-    return Ranks(group, lines, count, _key_type(type_.dtype)).calls(key, writes)
+    return ranks_of(group, lines, count, keys_of(type_.dtype), preferences.sorting).calls(key, writes)
+
+
+def keys_of(dtype: str) -> Keys:
+    """The keys that `key_of` makes."""
+    info, key = DTYPES[dtype], _key_type(dtype)
+    if info.kind in ("float", "small"):
+        return _FLOATS.get(dtype, Keys(key, DTYPES[key].bits))
+    return Keys(key, info.bits, signed=info.kind == "int" or info.bits == DTYPES[key].bits)
+
+
+_FLOATS = {
+    dtype: Keys("int32", 9 + digits, 23 - digits)
+    for dtype, digits in {"float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}.items()
+}
+"""Keys of narrow floats. They are widened: the lower digits of a float32 are zeros."""
 
 
 def _key_type(dtype: str) -> str:

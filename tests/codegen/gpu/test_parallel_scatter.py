@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 
 import burn
 from burn import ops
+from burn.codegen.triton.heuristics import preferences
 from burn.dialect.types import numpy_dtype
 from burn.errors import RunError
 from burn.kernels import builders
-from burn.kernels.builders import parallel_scatter, ranks
+from burn.kernels.builders import parallel_scatter
+from burn.kernels.preferences import Sorting
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -23,8 +26,8 @@ from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several kernels and pieces for few updates: the interpreter is slow."""
-    for name, value in {"COMPARED": 6, "RUN": 4, "FAN": 4, "LONG": 16}.items():
-        monkeypatch.setattr(ranks, name, value)
+    sorting = Sorting(compared=6, block=16, whole=16, digit=3, chunk=2)
+    monkeypatch.setattr(preferences, "PREFERENCES", replace(preferences.PREFERENCES, sorting=sorting))
     monkeypatch.setattr(parallel_scatter, "PIECE", 4)
     monkeypatch.setattr(builders, "_known", {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 
 import burn
 from burn import ops
+from burn.codegen.triton.heuristics import preferences
 from burn.dialect.types import numpy_dtype
 from burn.kernels import builders
-from burn.kernels.builders import ranks
+from burn.kernels.preferences import Sorting
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -46,22 +48,41 @@ def check(x: np.ndarray, axis: int, descending: bool, dynamic: Any = None) -> bu
     return made["cuda"]
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "bool"]
-    + [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)],
-)
+DTYPES = ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "bool"]
+DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("descending", [False, True])
 def test_element_types(gpu: SimulatedGPU, dtype: str, descending: bool) -> None:
     check(drawn(dtype, (3, 17)), -1, descending)
 
 
-@pytest.fixture
-def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several kernels for short rows: the interpreter is slow."""
-    for name, value in {"COMPARED": 6, "RUN": 4, "FAN": 4, "LONG": 16}.items():
-        monkeypatch.setattr(ranks, name, value)
+def sorting(monkeypatch: pytest.MonkeyPatch, **sizes: int) -> None:
+    """Sorts with other numbers than the GPU's: the interpreter is slow."""
+    made = replace(preferences.PREFERENCES, sorting=Sorting(**sizes))
+    monkeypatch.setattr(preferences, "PREFERENCES", made)
     monkeypatch.setattr(builders, "_known", {})
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("block", [16, 32])
+def test_element_types_by_digits(
+    gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, dtype: str, descending: bool, block: int
+) -> None:
+    """A row takes two blocks, or is ranked at once."""
+    sorting(monkeypatch, compared=6, block=block, whole=block, digit=8)
+    check(drawn(dtype, (2, 19)), -1, descending)
+
+
+@pytest.fixture(params=[0, 16])
+def short_runs(monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
+    """Several kernels for short rows: runs are merged, or digits take several blocks."""
+    sorting(
+        monkeypatch, compared=6, block=request.param, whole=request.param, digit=4, chunk=2, run=4, fan=4, longest=16
+    )
 
 
 @pytest.mark.parametrize("n", [0, 1, 6, 7, 16, 17, 63, 64, 65, 101])

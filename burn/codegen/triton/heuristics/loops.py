@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from burn.codegen.triton.heuristics.device import ENOUGH, WARPS
@@ -122,9 +123,17 @@ def rows_and_columns(
     return LoopBlock(block, columns, _warps(block * columns))
 
 
-def ragged(rows: Dim, transposed: bool, processors: int) -> LoopBlock:
-    """The block for rows whose lengths are read from data. Most have one element or none; a long row takes many steps."""
+BOUNDED = 1024
+"""Rows of at most so many elements, whose lengths are read from data, are likely as long."""
+
+
+def ragged(rows: Dim, transposed: bool, processors: int, longest: Dim, mean: float | None) -> LoopBlock:
+    """The block for rows whose lengths are read from data: at most `longest`, and on average `mean` if that is known. A long row
+    takes many steps."""
     wide, columns = (256, 8) if transposed else (64, 32)
+    if not (isinstance(longest, int) and longest <= BOUNDED):
+        columns = min(columns, power_of_two(math.ceil(mean)) if mean is not None else columns // 4 * 2)
+        wide = min(TILE // 4, TILE // 2 // columns)
     while wide > 16 and _few(rows, wide, processors):
         wide //= 2
     return LoopBlock(wide, columns, _warps(wide * columns))

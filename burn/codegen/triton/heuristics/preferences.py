@@ -9,6 +9,7 @@ from burn.codegen.triton import depthwise_gradient
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.column_reductions import summed_rows
 from burn.codegen.triton.heuristics.fragments import NORMED_ROWS
+from burn.codegen.triton.heuristics.ranks import SORTING
 from burn.codegen.triton.heuristics.sizes import SizeHints, likely
 from burn.codegen.triton.hopper import weight_gradient
 from burn.codegen.triton.window_sums import split_sums
@@ -40,6 +41,7 @@ PREFERENCES = Preferences(
     split_programs=USUAL_ABILITIES.processors,
     parallel_scatter=True,
     parallel_sort=True,
+    sorting=SORTING,
     small_loops=1 << 16,
     foreach=256,
     foreach_bytes=1 << 23,

@@ -268,16 +268,24 @@ func.func @main(%x: tensor<?x9xf32, ["n", "9"]>, %i: tensor<?x1xi64, ["n", "1"]>
 // CHECK:      tl.where(here0, {{.*}}, {{.*}})
 // CHECK-NOT:  def kernel1(
 
-// ----- sort: pairs of a run are compared, then every element searches the other runs
+// ----- sort: a row that fits a block is ranked, others are counted by digits and then moved
 func.func @main(%x: tensor<3x500xf32>, %y: tensor<?xi64, ["n"]>) -> (tensor<3x500xf32>, tensor<3x500xi64>, tensor<?xi64, ["n"]>) {
   %0:2 = "burn.sort"(%x) {axis = 1 : i64, descending = true} : (tensor<3x500xf32>) -> (tensor<3x500xf32>, tensor<3x500xi64>)
   %1:2 = "burn.sort"(%y) {axis = 0 : i64, descending = false} : (tensor<?xi64, ["n"]>) -> (tensor<?xi64, ["n"]>, tensor<?xi64, ["n"]>)
   "burn.return"(%0#0, %0#1, %1#1) : (tensor<3x500xf32>, tensor<3x500xi64>, tensor<?xi64, ["n"]>) -> ()
 }
 // CHECK:      def kernel0(
+// CHECK:        along = tl.arange(0, ROWS)
 // CHECK:        {{v[0-9]+}} = {{v[0-9]+}}.to(tl.int32, bitcast=True)
-// CHECK:        tl.store(b1 + x, {{.*}}, mask=inside)
-// CHECK:      """A block of elements each; sum along rows."""
+// CHECK:        word = ({{v[0-9]+}}).to(tl.int64) * ROWS + along
+// CHECK:        word = sorted_words(word, workspace{{[0-9]}} + tl.program_id(0).to(INT) * (2 * ROWS), along, 8, 9, ROWS)
+// CHECK:        x = tl.program_id(0).to(INT) * ROWS + (word & (ROWS - 1)).to(tl.int32)
+// CHECK:      def kernel2(
+// CHECK:        counts = tl.histogram({{v[0-9]+}}, DIGITS)
+// CHECK:        tl.store(b1 + (tl.program_id(0).to(INT) * DIGITS + tl.arange(0, DIGITS)), tl.cumsum(counts, 0) - counts)
+// CHECK:      """A block of elements each; sum, sum along rows."""
+// CHECK:      """A block of elements each; rank along rows."""
+// CHECK:        word = sorted_words(word, {{.*}}, along, 3, 11, ROWS)
 
 // ----- contraction: floats of 8 bits stay so, behind what lays their depth side by side
 func.func @main(%x: tensor<256x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>) -> tensor<256x256xf32> {
