@@ -247,3 +247,81 @@ def test_a_kernel_that_cannot_fit_the_shared_memory_is_no_program() -> None:
     wide = replace(source, shared=100 << 10)
     with pytest.raises(CompileError, match=r"bytes of shared memory, and a block of sm_86 gets 101376"):
         images.compile_all([wide], Machine("cuda", 86, 32))
+
+
+EPILOGUE = '''import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, _0, _1, _2, _3, _4, _5,
+           INT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, GROUP: tl.constexpr):
+    """A tile of rows and columns each, summed along the depth."""
+    program = tl.program_id(0).to(INT)
+    across = tl.cdiv(_1, COLUMNS)
+    down = tl.cdiv(_0, ROWS)
+    tile = program % (across * down)
+    first = tile // (GROUP * across) * GROUP
+    height = tl.minimum(down - first, GROUP)
+    within_group = tile % (GROUP * across)
+    x = (first + within_group % height) * ROWS + tl.arange(0, ROWS)[:, None]
+    y = (within_group // height) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    batch0 = program // (across * down)
+    total = tl.full([ROWS, COLUMNS], 0.0, tl.float32)
+    for start in range(0, _2, DEPTH):
+        k = (start + tl.arange(0, DEPTH)).to(INT)
+        k0 = k[None, :]
+        v0 = tl.load(b0 + (_3 * x + k0))
+        left0 = tl.broadcast_to(v0, [ROWS, DEPTH])
+        k1 = k[:, None]
+        v1 = tl.load(b1 + (_4 * k1 + y))
+        right0 = tl.broadcast_to(v1, [DEPTH, COLUMNS])
+        total = tl.dot(left0, right0, total, input_precision="ieee")
+    v2 = tl.load(b3 + (_5 * x + y))
+    v3 = total.to(tl.bfloat16)
+    v4 = v3.to(tl.float32)
+    v5 = v2 + v4
+    v6 = tl.load(b5 + (_5 * x + y))
+    v7 = tl.load(b6 + y)
+    v8 = v6 * v7
+    v9 = v5 * v8
+    v10 = tl.load(b8 + y)
+    v11 = v5 * v10
+    v12 = tl.load(b9 + y)
+    v13 = v11 * v12
+    v14 = tl.load(b11 + (_5 * x + y))
+    v15 = v11 * v14
+    tl.store(b2 + (_5 * x + y), v5)
+    tl.store(b4 + (_5 * x + y), v9)
+    tl.store(b7 + (_5 * x + y), v13)
+    tl.store(b10 + (_5 * x + y), v15)
+'''
+
+
+def test_layouts_that_need_more_warps() -> None:
+    """Triton 3.6 fails in TritonGPURemoveLayoutConversions with 4 warps. The kernel is of a training step of levit_128s."""
+    types = (
+        "*bf16",
+        "*bf16",
+        "*fp32",
+        "*fp32",
+        "*fp32",
+        "*fp32",
+        "*fp32",
+        "*fp32",
+        "*fp32",
+        "*fp32",
+        "*fp32",
+        "*fp32",
+        "i32",
+        "i32",
+        "i32",
+        "i32",
+        "i32",
+        "i32",
+    )
+    named = (("ROWS", 64), ("COLUMNS", 128), ("DEPTH", 64), ("GROUP", 8))
+    multiples = tuple((number, 16) for number in range(len(types)))
+    source = Source("kernel", EPILOGUE, types, (), named, multiples, False, 4, 1)
+    (made,) = images.compile_each([source], HOPPER)
+    assert not isinstance(made, str) and made.threads == 8 * 32, made
