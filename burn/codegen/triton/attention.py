@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from burn.codegen.triton import candidates
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
-from burn.codegen.triton.attention_base import LOG2E, Attended, Known, padded
+from burn.codegen.triton.attention_base import LOG2E, Attended, Known, has_room, padded
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.heuristics.attention import attention_block
 from burn.codegen.triton.printed import Printed, closed, opened
@@ -42,6 +42,7 @@ class _Attention(Attended):
     ) -> None:
         super().__init__(kernel.dtype, (kernel.query, kernel.keys, kernel.values), values, abilities)
         self.kernel, self.sizes = kernel, sizes
+        self.has_room = has_room(sizes.score, sizes.key)
         self.count = product([v.extent for v in sizes.rows])
         self.query, self.key_operand, self.mixed = self.operands
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
@@ -116,7 +117,8 @@ class _Attention(Attended):
         printer.axes["k"] = self.axis("k", kernel.key, f"({here})[None, :]", whole=not hidden)
         printer.accumulator = (f"{dots}.to({self.type})", frozenset("xk"))
         inner, factor = self.factored(score)
-        text = f"tl.broadcast_to({printer.value(inner)}, [ROWS, KEYS]).to({self.sum})"
+        value = self.score(inner, kernel.key, "k", self.has_room)
+        text = f"tl.broadcast_to({value}, [ROWS, KEYS]).to({self.sum})"
         if hidden:
             text = f'tl.where({printer.axes["k"].mask}, {text}, float("-inf"))'
         code.line(f"score = {text}")

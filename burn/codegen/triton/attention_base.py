@@ -4,7 +4,7 @@ is processed block by block."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from burn.codegen.printing.code import Unprintable
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
@@ -14,10 +14,13 @@ from burn.codegen.triton.heuristics.device import LEAST
 from burn.codegen.triton.heuristics.sizes import power_of_two
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.codegen.triton.tensor_maps import matrix
-from burn.dialect.dims import Dim, LoopVar
-from burn.kernels.body import Accumulator, Apply, Const, Convert, Load, Scalar, Where, walk
+from burn.dialect.dims import Dim, LoopVar, coefficient
+from burn.kernels.body import Accumulator, Apply, Const, Convert, Load, Scalar, Where, loop_atoms, walk
 
 LOG2E = 1.4426950408889634
+
+ROOM = 16
+"""Elements of a load of several elements, at most."""
 
 Body = Callable[[Scalar, bool], None]
 """Prints the work on a block of the walked axis that starts at `start`, given the score. The second argument: parts of
@@ -157,6 +160,18 @@ class Attended:
         scale *= LOG2E if self.narrow else 1.0
         return inner, "" if scale == 1.0 else f" * {scale!r}"
 
+    def score(self, inner: Scalar, key: LoopVar, axis: str, has_room: bool) -> str:
+        """A score. has_room: blocks of tensors are read several elements at a time, also behind the last key; see `has_room`.
+        key: the loop of the keys, along that axis."""
+        printer = self.printer
+        if not printer.axes[axis].mask or not has_room:
+            return printer.value(inner)
+        with printer.scope():
+            kept = printer.axes[axis]
+            end = f"tl.cdiv({printer.dim(key.extent)}, {ROOM}) * {ROOM}"
+            printer.axes[axis] = replace(kept, mask=self.code.let(f"{kept.indices} < {end}", "readable"))
+            return printer.value(inner)
+
     def load_key(self, factor: Scalar) -> None:
         """Loads the key of dropout before the loops."""
         for node in walk(factor):
@@ -167,6 +182,21 @@ class Attended:
         if self.dtype == "float64":
             return f"wide_dot({left}, {right}, {total})"
         return dot(left, right, total, "" if self.narrow else self.dtype, self.float32)
+
+
+def has_room(score: Scalar, key: LoopVar) -> bool:
+    """True if a score of known sizes reads tensors along the keys, and all of them have rows of a multiple of `ROOM` elements.
+    Blocks of so many elements that start within a row then end within it."""
+    read = [node for node in walk(score) if isinstance(node, Load) and key in loop_atoms(node.offset)]
+    if not isinstance(key.extent, int):
+        return False
+    least = -(-key.extent // ROOM) * ROOM
+    for node in read:
+        steps = [coefficient(node.offset, loop) for loop in loop_atoms(node.offset) if loop != key]
+        aligned = all(isinstance(step, int) and step % ROOM == 0 and step >= least for step in steps)
+        if coefficient(node.offset, key) != 1 or not steps or not aligned:
+            return False
+    return bool(read)
 
 
 def _scale_of(score: Scalar) -> tuple[Scalar, float]:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from burn.codegen.triton import candidates
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
-from burn.codegen.triton.attention_base import Attended, Known, padded
+from burn.codegen.triton.attention_base import Attended, Known, has_room, padded
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.heuristics.attention import gradient_block, whole_gradient_block
 from burn.codegen.triton.printed import Printed, closed, opened
@@ -52,6 +52,7 @@ class _Gradient(Attended):
             kernel.dtype, (kernel.query, kernel.output_gradient, kernel.keys, kernel.values), values, abilities
         )
         self.kernel, self.sizes = kernel, sizes
+        self.has_room = has_room(sizes.score, sizes.key)
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         seen = (sizes.row.extent, sizes.key.extent)
         wide, is_half = max(depth, columns), bool(self.narrow)
@@ -180,7 +181,8 @@ class _Gradient(Attended):
         dots = code.let(self.dot(own, f"tl.trans({first})", zeros), "dots")
         printer.accumulator = (f"{dots}.to({self.type})", frozenset("xk"))
         inner, factor = self.factored(score)
-        text = f"tl.broadcast_to({printer.value(inner)}, [{name}, {other}]).to({self.sum})"
+        value = self.score(inner, kernel.key, "k" if self.by_rows else "x", self.has_room)
+        text = f"tl.broadcast_to({value}, [{name}, {other}]).to({self.sum})"
         # rows add up the terms of all keys, also of those outside
         masks = [printer.axes[axis].mask for axis in ("k", "x") if axis == "k" or self.is_whole]
         if any(masks):

@@ -39,7 +39,7 @@ PIPELINE = pipeline(
     ("attention_forward", "attention_backward", DROPOUT, MASK_GRADIENT, RandomKept.OP_NAME),
     narrow_weights=True,
     first="dilate,merge_groups,space_to_depth",
-    folded="order_scatters",
+    folded="order_scatters,align_masks",
 )
 """Matmul kernels read both operands in place. Bytes need a contiguous depth, and weights of few bits are packed in words."""
 
