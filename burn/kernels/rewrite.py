@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, atoms, coefficient, floordiv, mod, substitute, terms
 from burn.kernels.body import (
@@ -30,6 +30,7 @@ from burn.kernels.body import (
 )
 from burn.kernels.fields import FieldKind, field_kinds, parts
 
+K = TypeVar("K", bound=Kernel)
 MapLoops = Callable[[tuple[LoopVar, ...]], tuple[LoopVar, ...]]
 
 
@@ -194,16 +195,31 @@ def collapse(kernel: Kernel) -> Kernel:
     loops of one iteration are left out."""
     if isinstance(kernel, LoopKernel):
         kernel = _without_units(kernel)
-    while (pair := _mergeable(kernel)) is not None:
-        outer, inner = pair
-        merged = LoopVar(inner.name, outer.extent * inner.extent)
-        at: dict[Atom, Dim] = {outer: 0, inner: Expr.of(merged)}
-        kernel = map_kernel(
-            kernel,
-            lambda d, at=at: substitute(d, at),
-            lambda old, o=outer, i=inner, m=merged: tuple(m if v == i else v for v in old if v != o),
-        )
+    while (pair := _mergeable(kernel, [getattr(kernel, name) for name in kernel.MERGED])) is not None:
+        kernel = _merged(kernel, *pair)
     return kernel
+
+
+def collapse_reduced(kernel: LoopKernel) -> LoopKernel:
+    """The same for the loops of the stages, which are the same in each stage that has any."""
+    made = map_kernel(kernel, lambda d: d, lambda old: tuple(v for v in old if v.extent != 1))
+    assert isinstance(made, LoopKernel)
+    kernel = replace(made, parallel=kernel.parallel)
+    while (pair := _mergeable(kernel, [stage.loops for stage in kernel.stages])) is not None:
+        kernel = _merged(kernel, *pair)
+    return kernel
+
+
+def _merged(kernel: K, outer: LoopVar, inner: LoopVar) -> K:
+    merged = LoopVar(inner.name, outer.extent * inner.extent)
+    at: dict[Atom, Dim] = {outer: 0, inner: Expr.of(merged)}
+    made = map_kernel(
+        kernel,
+        lambda d: substitute(d, at),
+        lambda old: tuple(merged if v == inner else v for v in old if v != outer),
+    )
+    assert isinstance(made, type(kernel))
+    return made
 
 
 def _without_units(kernel: LoopKernel) -> LoopKernel:
@@ -279,10 +295,10 @@ def _divisors(dim: Dim, loop: LoopVar) -> list[Dim]:
     return [a.args[1] for a in calls if a.op in ("floordiv", "mod") and a.args[0] == Expr.of(loop)]
 
 
-def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:
+def _mergeable(kernel: Kernel, nests: Iterable[Sequence[LoopVar]]) -> tuple[LoopVar, LoopVar] | None:
     dims = kernel_dims(kernel)
-    for name in kernel.MERGED:
-        for outer, inner in pairwise(getattr(kernel, name)):
+    for nest in nests:
+        for outer, inner in pairwise(nest):
             if all(_advances_as_one(d, outer, inner) for d in dims):
                 return outer, inner
     return None

@@ -4,7 +4,8 @@ A reduction over leading axes keeps few elements (the channels of a batch of ima
 Each of them would be one long loop on one thread. Here every reducing stage becomes two kernels: one reduces blocks of
 rows in parallel; the other combines the partial results and computes the values that depend on them alone. Stages that
 write full-size results become kernels of their own, over all elements. The result does not depend on the number of
-threads. A few long rows are split in the same way if the target prefers that.
+threads. A few long rows are split in the same way if the target prefers that. A reduction of a whole tensor to one
+element is split into blocks of consecutive elements.
 
 If a target chooses the rows of a block, a variance does not wait for its mean (`variance.py`).
 """
@@ -39,9 +40,13 @@ from burn.kernels.builders.builder import Call, loop_index
 from burn.kernels.builders.variance import Near, Variances, identity_of, variances
 from burn.kernels.lower import delinear, linear
 from burn.kernels.preferences import Preferences
+from burn.kernels.rewrite import collapse_reduced
 
 MOST_KEPT = 16384
 """Kept elements above which there is enough parallelism."""
+
+SHORT = 4
+"""Blocks this many times smaller than wanted are short."""
 
 FEW_KEPT = 64
 """The same limit if each kept element is a long contiguous row."""
@@ -54,6 +59,8 @@ def split_reduction(call: Call, preferences: Preferences, downwards: bool) -> li
     if not isinstance(kernel, LoopKernel):
         return [call]
     kept_elements = product([v.extent for v in kernel.parallel])
+    if kept_elements == 1 and downwards:
+        kernel = collapse_reduced(kernel)
     if not isinstance(kept_elements, int) or not _pays(kernel, kept_elements, preferences, downwards):
         return [call]
     return SplitReduction(call, kernel, kept_elements, preferences, downwards).calls()
@@ -63,13 +70,15 @@ def _block(kept: int, rows: Dim, preferences: Preferences, downwards: bool) -> i
     """Elements of a block."""
     if not downwards:
         return kept * (preferences.long_rows // 16)
+    if kept == 1:
+        return preferences.reduce_block
     return kept * preferences.reduce_rows(kept, rows) if preferences.reduce_rows else preferences.reduce_block
 
 
 def _pays(kernel: LoopKernel, kept: int, preferences: Preferences, downwards: bool) -> bool:
     inner = kernel.stages[0].loops
     rows = product([v.extent for v in inner])
-    if not inner or not (1 < kept <= MOST_KEPT if downwards else 0 < kept <= FEW_KEPT):
+    if not inner or not 0 < kept <= (MOST_KEPT if downwards else FEW_KEPT):
         return False
     times = sum(bool(s.loops) for s in kernel.stages)  # a norm reads its row for the mean, the variance and the result
     if not downwards and not (isinstance(rows, int) and rows * times >= preferences.long_rows > 0):
@@ -115,7 +124,7 @@ class SplitReduction:
         loops = kernel.stages[0].loops
         self.rows = product([v.extent for v in loops])
         block = _block(kept_elements, self.rows, preferences, downwards)
-        self.flat = downwards and preferences.reduce_rows is not None
+        self.flat = downwards and kept_elements > 1 and preferences.reduce_rows is not None
         cut = _flat_blocks(loops, block // kept_elements) if self.flat else _blocks(loops, kept_elements, block)
         self.outer, self.within, self.at, self.guard = cut.outer, cut.within, cut.at, cut.guard
 
@@ -327,18 +336,18 @@ def _flat_blocks(loops: tuple[LoopVar, ...], rows: int) -> _Cut:
 
 
 def _blocks(loops: tuple[LoopVar, ...], kept_elements: int, block: int) -> _Cut:
-    """Blocks of as many whole loops as fit, or of a part of one loop."""
+    """Blocks of as many whole loops as fit, or of a part of one loop. If what fits is short, also of a part of the next loop."""
     taken, size = len(loops), kept_elements
     while taken and isinstance(extent := loops[taken - 1].extent, int) and size * extent <= block:
         taken, size = taken - 1, size * extent
-    if taken < len(loops):
+    if taken < len(loops) and (kept_elements > 1 or not taken or size * SHORT > block):
         return _Cut(loops[:taken], loops[taken:], {}, ())
-    *outer, last = loops
-    rows = max(1, block // kept_elements)
+    *outer, last = loops[: max(1, taken)]
+    rows = max(1, block // size)
     if isinstance(last.extent, int):  # blocks of equal length if a long enough divisor exists
         even = [n for n in range(rows // 4 + 1, rows + 1) if last.extent % n == 0]
         rows = even[-1] if even else rows
     cut, within = LoopVar(f"{last.name}b", ceildiv(last.extent, rows)), LoopVar(last.name, rows)
     at = Expr.of(cut) * rows + Expr.of(within)
     guard = () if exact_div(last.extent, rows) is not None else ((at, last.extent),)
-    return _Cut((*outer, cut), (within,), {last: at}, guard)
+    return _Cut((*outer, cut), (within, *loops[max(1, taken) :]), {last: at}, guard)

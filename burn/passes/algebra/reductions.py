@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from burn.dialect import ops
+from burn.dialect.compose import broadcast_to, convert, number_like, reshape, wide
+from burn.dialect.dims import product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import is_named, result_type, splat, used_once
@@ -38,6 +40,30 @@ def reduce_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
     total = ops.reduce(inner.x, kind=op.kind, axes=tuple(sorted(axes)), keepdims=inner.keepdims and op.keepdims)
     have, want = type_of(total), result_type(op)
     return total if have == want else ops.reshape(total, shape=want.shape)
+
+
+@law("reduce")
+def reduce_broadcast(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """sum(broadcast(x)) = sum(x) * n, where each element of x is repeated n times along reduced axes; max(broadcast(x)) = max(x).
+    For sums of floats, and for max, min, any and all along axes that are known not to be empty."""
+    inner = is_named(op.x, "broadcast_to")
+    if inner is None:
+        return None
+    type_, have = type_of(op.x), type_of(inner.x).shape
+    have = (*(1,) * (type_.rank - len(have)), *have)
+    axes = {a % type_.rank for a in op.axes}
+    repeated = [a for a in sorted(axes) if have[a] == 1 and type_.shape[a] != 1]
+    count = product([type_.shape[a] for a in repeated])
+    if not repeated or not isinstance(count, int) or not count:
+        return None
+    if op.kind not in ("max", "min", "any", "all") and not (op.kind == "sum" and DTYPES[type_.dtype].kind == "float"):
+        return None
+    left = tuple(1 if a in repeated else d for a, d in enumerate(type_.shape))
+    x = broadcast_to(reshape(inner.x, have), left)
+    if op.kind != "sum":
+        return ops.reduce(x, kind=op.kind, axes=op.axes, keepdims=op.keepdims)
+    total = ops.reduce(convert(x, wide(type_.dtype)), kind="sum", axes=op.axes, keepdims=op.keepdims)
+    return convert(ops.mul(total, number_like(count, total)), type_.dtype)
 
 
 def identity(kind: str, dtype: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from burn.dialect.contraction import DotGeneral
@@ -10,11 +10,12 @@ from burn.dialect.dims import Dim, estimate, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
-from burn.dialect.query import op_of
+from burn.dialect.query import op_of, used_once
 from burn.dialect.reduction import ArgReduce
 from burn.dialect.shape import BroadcastTo, Concat, Pad, Reshape
 from burn.dialect.traits import Trait
 from burn.dialect.types import HALF_DTYPES, type_of
+from burn.kernels.builders.reduce import is_total
 from burn.kernels.builders.rows import reduced_axes
 from burn.kernels.builders.split_reduction import DIVIDING
 from burn.passes.fusion.cluster import Cluster
@@ -48,7 +49,9 @@ def reads_directly(choice: Choice, op: Op, cluster: Cluster) -> bool:
 def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
     if op.has(Trait.REDUCTION):
         return (
-            type_of(op.x).shape == cluster.space and choice.cluster_of(op.x) is cluster and _pays_to_join(cluster, op)
+            type_of(op.x).shape == cluster.space
+            and choice.cluster_of(op.x) is cluster
+            and _pays_to_join(choice, cluster, op)
         )
     if op.KERNEL or isinstance(op, Concat):
         return False
@@ -64,10 +67,13 @@ def reads_rows(choice: Choice, op: Op, cluster: Cluster) -> bool:
     return reads_directly(choice, op, cluster) or (isinstance(op, Pointwise) and _joins_reduce(choice, op, cluster))
 
 
-def _pays_to_join(cluster: Cluster, op: Op) -> bool:
-    """A reduction of a whole tensor runs on one thread: the ops before it should not."""
-    kept = [d for i, d in enumerate(cluster.space) if i not in axes_of(op)]
-    return any(d != 1 for d in kept)
+def _pays_to_join(choice: Choice, cluster: Cluster, op: Op) -> bool:
+    """A reduction of a whole tensor that does not run in blocks runs on one thread: the ops before it should not. Their result is
+    not written if nothing else reads it."""
+    axes = axes_of(op)
+    if any(d != 1 for i, d in enumerate(cluster.space) if i not in axes):
+        return True
+    return not isinstance(op, ArgReduce) and used_once(op.x) and _in_blocks(choice, axes, cluster.space)
 
 
 def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
@@ -87,7 +93,7 @@ def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
     kept = tuple(1 if i in axes else d for i, d in enumerate(cluster.space))
     squeezed = tuple(d for i, d in enumerate(cluster.space) if i not in axes)
     shape = _shape(op)
-    if shape not in (cluster.space, kept, squeezed) or (shape == cluster.space and _is_total(choice, kept, shape)):
+    if shape not in (cluster.space, kept, squeezed) or (shape == cluster.space and _in_blocks(choice, axes, shape)):
         return False
     for value in op.operation.operands:
         source = choice.source(value)
@@ -102,13 +108,12 @@ def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
     return True
 
 
-def _is_total(choice: Choice, kept: Shape, space: Shape) -> bool:
-    """True if a reduction yields one number of a tensor that is, or may be, reduced in parallel blocks. Elementwise ops
-    on that number (bytes by a tensor's own range) should not run on the same single thread. A single row is different:
-    a softmax, whose stages reuse it from the cache."""
+def _in_blocks(choice: Choice, axes: Collection[int], space: Shape) -> bool:
+    """True if a reduction yields one number of a tensor that is, or may be, reduced in parallel blocks. Elementwise ops on that
+    number (bytes by a tensor's own range) should not run on the single thread that combines these."""
     block, total = choice.preferences.reduce_block, product(space)
     long = not isinstance(total, int) or total >= 4 * block
-    return block > 0 and long and all(d == 1 for d in kept) and sum(d != 1 for d in space) > 1
+    return block > 0 and long and is_total(space, axes)
 
 
 def reduces_columns(choice: Choice, cluster: Cluster, axes: frozenset[int]) -> bool:

@@ -181,3 +181,30 @@ func.func @main(%x: tensor<3x4x5xf32>, %w: tensor<6x1xf32>) -> tensor<3x6x5xf32>
 // CHECK: kind = "loop"
 // CHECK-NOT: burn.group
 // CHECK: burn.return
+
+// ----- a reduction of a whole tensor runs in blocks and takes along what nothing else reads
+// rounds
+func.func @main(%x: tensor<300x400xf32>, %y: tensor<400xf32>) -> tensor<f32> {
+  %0 = "burn.sub"(%x, %y) : (tensor<300x400xf32>, tensor<400xf32>) -> tensor<300x400xf32>
+  %1 = "burn.mul"(%0, %0) : (tensor<300x400xf32>, tensor<300x400xf32>) -> tensor<300x400xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 0, 1>, keepdims = false, kind = "sum"} : (tensor<300x400xf32>) -> tensor<f32>
+  "burn.return"(%2) : (tensor<f32>) -> ()
+}
+// CHECK-COUNT-1: burn.group
+// CHECK: burn.sub
+// CHECK: kind = "reduce"
+// CHECK-NOT: burn.group
+// CHECK: burn.return
+
+// ----- a short one runs on one thread, and what another op reads is written anyway
+// rounds
+func.func @main(%x: tensor<30x40xf32>, %y: tensor<300x400xf32>) -> (tensor<f32>, tensor<f32>, tensor<400x300xf32>) {
+  %0 = "burn.exp"(%x) : (tensor<30x40xf32>) -> tensor<30x40xf32>
+  %1 = "burn.reduce"(%0) {axes = array<i64: 0, 1>, keepdims = false, kind = "sum"} : (tensor<30x40xf32>) -> tensor<f32>
+  %2 = "burn.exp"(%y) : (tensor<300x400xf32>) -> tensor<300x400xf32>
+  %3 = "burn.reduce"(%2) {axes = array<i64: 0, 1>, keepdims = false, kind = "sum"} : (tensor<300x400xf32>) -> tensor<f32>
+  %4 = "burn.transpose"(%2) {permutation = array<i64: 1, 0>} : (tensor<300x400xf32>) -> tensor<400x300xf32>
+  "burn.return"(%1, %3, %4) : (tensor<f32>, tensor<f32>, tensor<400x300xf32>) -> ()
+}
+// CHECK-COUNT-5: burn.group
+// CHECK-NOT: burn.group

@@ -120,3 +120,46 @@ func.func @main(%x: tensor<7x5xf32>, %m: tensor<5xf32>) -> tensor<5xf32> {
 }
 // CHECK: burn.sub
 // CHECK: burn.reduce
+
+// ----- a sum of repeated elements
+// rounds
+func.func @main(%x: tensor<?x3x1x1xf32, ["n", "3", "1", "1"]>) -> tensor<?x1x1x1xf32, ["n", "1", "1", "1"]> {
+  %0 = "burn.broadcast_to"(%x) {shape = ["n", "3", "7", "5"]} : (tensor<?x3x1x1xf32, ["n", "3", "1", "1"]>) -> tensor<?x3x7x5xf32, ["n", "3", "7", "5"]>
+  %1 = "burn.reduce"(%0) {axes = array<i64: 1, 2, 3>, keepdims = true, kind = "sum"} : (tensor<?x3x7x5xf32, ["n", "3", "7", "5"]>) -> tensor<?x1x1x1xf32, ["n", "1", "1", "1"]>
+  "burn.return"(%1) : (tensor<?x1x1x1xf32, ["n", "1", "1", "1"]>) -> ()
+}
+// CHECK-NOT: burn.broadcast_to
+// CHECK: "burn.reduce"
+// CHECK: value = 3.500000e+01
+// CHECK: burn.mul
+
+// ----- a sum of elements of half precision that are repeated more often than its largest number
+// rounds
+func.func @main(%x: tensor<2x1xf16>) -> tensor<f16> {
+  %0 = "burn.broadcast_to"(%x) {shape = ["2", "70001"]} : (tensor<2x1xf16>) -> tensor<2x70001xf16>
+  %1 = "burn.reduce"(%0) {axes = array<i64: 0, 1>, keepdims = false, kind = "sum"} : (tensor<2x70001xf16>) -> tensor<f16>
+  "burn.return"(%1) : (tensor<f16>) -> ()
+}
+// CHECK: dtype = "float32", shape = [], value = 7.000100e+04
+// CHECK: burn.mul
+
+// ----- the largest of repeated elements
+// inputs: special
+func.func @main(%x: tensor<3x4xf32>) -> tensor<3xf32> {
+  %0 = "burn.reshape"(%x) {shape = ["3", "4", "1"]} : (tensor<3x4xf32>) -> tensor<3x4x1xf32>
+  %1 = "burn.broadcast_to"(%0) {shape = ["3", "4", "6"]} : (tensor<3x4x1xf32>) -> tensor<3x4x6xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 1, 2>, keepdims = false, kind = "max"} : (tensor<3x4x6xf32>) -> tensor<3xf32>
+  "burn.return"(%2) : (tensor<3xf32>) -> ()
+}
+// CHECK-NOT: burn.broadcast_to
+// CHECK: kind = "max"
+
+// ----- repeated elements of an axis that may be empty, and products: stays
+func.func @main(%x: tensor<3x1xf32>, %n: tensor<?xf32, ["n"]>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %0 = "burn.broadcast_to"(%x) {shape = ["3", "n"]} : (tensor<3x1xf32>) -> tensor<3x?xf32, ["3", "n"]>
+  %1 = "burn.reduce"(%0) {axes = array<i64: 1>, keepdims = false, kind = "max"} : (tensor<3x?xf32, ["3", "n"]>) -> tensor<3xf32>
+  %2 = "burn.broadcast_to"(%x) {shape = ["3", "4"]} : (tensor<3x1xf32>) -> tensor<3x4xf32>
+  %3 = "burn.reduce"(%2) {axes = array<i64: 1>, keepdims = false, kind = "prod"} : (tensor<3x4xf32>) -> tensor<3xf32>
+  "burn.return"(%1, %3) : (tensor<3xf32>, tensor<3xf32>) -> ()
+}
+// CHECK-COUNT-2: burn.broadcast_to
