@@ -36,11 +36,13 @@ from burn.passes.replace import replace_ops
 @register
 @dataclass(frozen=True)
 class OrderScatters:
-    """For targets that scatter in parallel. Scatters of up to `few` updates stay. One kernel combines up to `longest` updates of
-    a target; of more, pieces of at least `piece`."""
+    """Scatters of up to `few` updates stay. So do those of rows of fewer than `narrow` elements, for targets that read
+    updates faster in the program's order, and those that change a small part of a value that may be updated in place. One
+    kernel combines up to `longest` updates of a target; of more, pieces of at least `piece`."""
 
     name: ClassVar[str] = "order_scatters"
     few: int = 8
+    narrow: int = 1
     longest: int = 256
     piece: int = 64
 
@@ -48,6 +50,10 @@ class OrderScatters:
         """Returns the number of ordered scatters."""
         ordering = _Ordering(self, program.weights)
         return {"ordered": sum(replace_ops(program, kind, ordering.replaced) for kind in (ScatterND, ScatterElements))}
+
+
+SPARSE = 4
+"""A scatter of this many times fewer updates than rows changes a small part."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +82,27 @@ class _Ordering:
     def _ordered(self, op: ScatterND | ScatterElements, indices: np.ndarray) -> ir.Value | None:
         x = type_of(op.x)
         if isinstance(op, ScatterND):
-            rows = _of_tuples(op, indices)
+            rows = self._worthwhile(_of_tuples(op, indices))
             return None if rows is None else reshape(self._reduced(rows, op.reduction), x.shape)
         axis = op.axis % x.rank
         if type_of(op.updates).shape != indices.shape:
             return None
         if _is_repeated(indices, axis) and _without(x.shape, axis) == _without(indices.shape, axis):
-            rows = _of_lines(op, indices, axis)
+            rows = self._worthwhile(_of_lines(op, indices, axis))
             back = (*range(1, axis + 1), 0, *range(axis + 1, x.rank))
             return None if rows is None else transpose(self._reduced(rows, op.reduction), back)
-        rows = _of_elements(op, indices, axis)
+        rows = self._worthwhile(_of_elements(op, indices, axis))
         return None if rows is None else reshape(self._reduced(rows, op.reduction), x.shape)
+
+    def _worthwhile(self, rows: _Rows | None) -> _Rows | None:
+        """Rows that do not stay."""
+        if rows is None:
+            return None
+        count, *rest = type_of(rows.x).shape
+        width = product(rest)
+        narrow = isinstance(width, int) and width < self.options.narrow
+        sparse = splat(rows.x) is None and isinstance(count, int) and SPARSE * len(rows.targets) < count
+        return None if narrow or sparse else rows
 
     def _indices(self, value: ir.Value) -> np.ndarray | None:
         type_, number = type_of(value), splat(value)

@@ -14,6 +14,10 @@ TREES = ("tree_leaves",)
 """Composites that the runtime's library computes. Programs that must be small run without it."""
 
 
+ORDERED = "order_scatters{narrow=64}"
+"""Narrow rows are not one vector loop, and one after the other in the program's order they are in the cache."""
+
+
 def _with(layouts: str, small: bool = False, ordered_sums: bool = False) -> Pipeline:
     composites = GRADIENTS if small else GRADIENTS + TREES
     layouts = f"loop_slices,{layouts}"
@@ -24,6 +28,7 @@ def _with(layouts: str, small: bool = False, ordered_sums: bool = False) -> Pipe
         first="interleave_phases",
         ordered_sums=ordered_sums,
         derivatives=True,
+        folded="" if ordered_sums else ORDERED,
     )
 
 

@@ -78,3 +78,21 @@ func.func @main(%x: tensor<4xf32>, %u: tensor<2xf32>, %i: tensor<3x1xi8>, %v: te
 }
 // CHECK: burn.scatter_nd
 // CHECK-NOT: burn.segment_reduce
+
+// ----- few updates of a value that may be updated in place: stays
+func.func @main(%x: tensor<17x3xf32>, %u: tensor<4x3xf32>) -> tensor<17x3xf32> {
+  %i = "burn.constant"() {dtype = "int64", shape = ["4", "1"], bits = array<i64: 3, 0, -2, 0>, values = array<f64>} : () -> tensor<4x1xi64>
+  %0 = "burn.scatter_nd"(%x, %i, %u) {reduction = "add"} : (tensor<17x3xf32>, tensor<4x1xi64>, tensor<4x3xf32>) -> tensor<17x3xf32>
+  "burn.return"(%0) : (tensor<17x3xf32>) -> ()
+}
+// CHECK: burn.scatter_nd
+
+// ----- as few updates of zeros
+// rounds
+func.func @main(%u: tensor<4x3xf32>) -> tensor<17x3xf32> {
+  %x = "burn.full"() {dtype = "float32", shape = ["17", "3"], value = 0.0 : f64} : () -> tensor<17x3xf32>
+  %i = "burn.constant"() {dtype = "int64", shape = ["4", "1"], bits = array<i64: 3, 0, -2, 0>, values = array<f64>} : () -> tensor<4x1xi64>
+  %0 = "burn.scatter_nd"(%x, %i, %u) {reduction = "add"} : (tensor<17x3xf32>, tensor<4x1xi64>, tensor<4x3xf32>) -> tensor<17x3xf32>
+  "burn.return"(%0) : (tensor<17x3xf32>) -> ()
+}
+// CHECK: burn.segment_reduce
