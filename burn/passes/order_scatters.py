@@ -36,9 +36,9 @@ from burn.passes.replace import replace_ops
 @register
 @dataclass(frozen=True)
 class OrderScatters:
-    """Scatters of up to `few` updates stay. So do those of rows of fewer than `narrow` elements, for targets that read
-    updates faster in the program's order, and those that change a small part of a value that may be updated in place. One
-    kernel combines up to `longest` updates of a target; of more, pieces of at least `piece`."""
+    """Scatters of up to `few` updates stay, and those that change a small part of a value, because it may be updated in place.
+    Scatters of rows of fewer than `narrow` elements stay for targets that read updates faster in the program's order. One kernel
+    combines up to `longest` updates of a target; of more, pieces of at least `piece`."""
 
     name: ClassVar[str] = "order_scatters"
     few: int = 8
