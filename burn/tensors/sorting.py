@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.dims import Dim, plain
+from burn.dialect.searching import positions
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.contractions import Contractions
@@ -83,18 +84,14 @@ class Sorting(Contractions):
         return Ordered(values._cut(position, 0, k), indices._cut(position, 0, k))
 
     def searchsorted(self, values: Operand, side: str = "left") -> Tensor:
-        """Where values (of any shape) belong in this sorted vector: before equal elements ("left") or behind ("right").
+        """Where values (of any shape) belong in this sorted vector: before equal elements ("left") or behind ("right"). NaN
+        belongs behind all numbers.
 
-        Every value is compared with every element, which is quick for some thousands of them."""
+        A binary search. A vector of dynamic size is compared with every value, which is quick for some thousands of them."""
         if self.ndim != 1 or side not in ("left", "right"):
             raise TypeMismatch("searchsorted is of sorted vectors, side left or right", [f"{self.type}, side {side!r}"])
         row, wanted = together(self, values)
-        each = wanted.unsqueeze(-1)
-        if side == "left":
-            before = (row < each) | (each.isnan() & ~row.isnan())
-        else:
-            before = (row <= each) | each.isnan()
-        return before.sum(-1)
+        return made(positions(row.value, wanted.value, right=side == "right", nans_last=True))
 
     def isin(self, elements: Operand, invert: bool = False) -> Tensor:
         """True where the element occurs among `elements` (of any shape); with `invert`, where it does not. NaN occurs nowhere.

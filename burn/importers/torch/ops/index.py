@@ -12,6 +12,7 @@ from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, dim_value, limit, number, part, reshape, transpose
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
+from burn.dialect.searching import positions
 from burn.dialect.types import FLOATS, broadcast_shapes, type_of
 from burn.importers.torch.node import Node, aten
 from burn.importers.torch.sizes import asked_of, expression_of
@@ -364,9 +365,5 @@ def searchsorted(node: Node, a: Any, b: Any, **keywords: Any) -> ir.Value:
     rank = type_of(edges).rank
     if rank > 1 and type_of(values).rank != rank:
         node.fail(f"sorted rows {type_of(edges)} do not fit {type_of(values)}")
-    count, rows = type_of(edges).shape[-1], type_of(values)
-    column = reshape(values, (*rows.shape, 1))
-    line = edges if rank == 1 else reshape(edges, (*type_of(edges).shape[:-1], 1, count))
-    dtype = type_of(edges).dtype
-    below = (ops.le if right else ops.lt)(line, convert(column, dtype))
-    return ops.reduce(convert(below, node.dtype), kind="sum", axes=(rows.rank,))
+    found = positions(edges, convert(values, type_of(edges).dtype), right=bool(right))
+    return convert(found, node.dtype)
