@@ -1,4 +1,8 @@
-"""Volumes sampled between their elements: grid_sampler_3d. torch decomposes the one of images itself."""
+"""Images and volumes sampled between their elements.
+
+torch's decomposition of grid_sampler_2d expands the coordinates over channels before it computes indices and weights. Here they
+are computed once for each position of the grid, and an element of the image is a row of channels.
+"""
 
 from __future__ import annotations
 
@@ -6,46 +10,79 @@ from itertools import product as corners_of
 
 from burn.dialect import ops
 from burn.dialect.compose import convert, dim_value, number, part, reshape
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
+from burn.dialect.types import HALF_DTYPES, type_of
 from burn.importers.torch.node import Node, aten
 
-BILINEAR, NEAREST = 0, 1
+LINEAR, NEAREST, CUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
 
+CUBIC_A = -0.75
+"""The parameter of torch's cubic convolution."""
 
-@aten("grid_sampler_3d.default")
-def grid_sampler_3d(
+Tap = tuple[ir.Value, ir.Value | None]
+"""A coordinate along one axis, a whole number, and its weight; None for 1."""
+
+
+@aten("grid_sampler_2d.default", "grid_sampler_3d.default")
+def grid_sampler(
     node: Node, x: ir.Value, grid: ir.Value, interpolation: int, padding: int, align_corners: bool
 ) -> ir.Value:
-    """x [n, c, D, H, W] at grid [n, d, h, w, 3], whose last axis is (x, y, z) in [-1, 1] -> [n, c, d, h, w]."""
-    n, _, *sizes = type_of(x).shape
-    positions = type_of(grid).shape[1:4]
-    rows = []
-    for i, size in enumerate(reversed(sizes)):
-        coordinate = reshape(part(grid, 4, i, 1), (n, *positions))
-        rows.insert(0, _inside(_placed(coordinate, size, align_corners), size, padding, align_corners))
-    last = ops.transpose(x, permutation=(0, 2, 3, 4, 1))  # an element is a row of channels
-    if interpolation == NEAREST:
-        result = _read(last, [ops.round(r) for r in rows], sizes)
-    else:
-        low = [ops.floor(r) for r in rows]
-        result = None
-        for corner in corners_of((0, 1), repeat=3):
-            weight = None
-            ends = []
-            for row, floor, up in zip(rows, low, corner, strict=True):
-                one = number(1.0, type_of(row).dtype)
-                share = ops.sub(row, floor)
-                share = share if up else ops.sub(one, share)
-                weight = share if weight is None else ops.mul(weight, share)
-                ends.append(ops.add(floor, one) if up else floor)
-            assert weight is not None
-            term = ops.mul(_read(last, ends, sizes), reshape(weight, (n, *positions, 1)))
-            result = term if result is None else ops.add(result, term)
+    """x [n, c, sizes..] at grid [n, positions.., axes], whose last axis is (x, y) or (x, y, z) in [-1, 1] ->
+    [n, c, positions..]. Half precision is computed in float32, as torch does it."""
+    n, channels, *sizes = type_of(x).shape
+    positions = type_of(grid).shape[1:-1]
+    dtype = type_of(x).dtype
+    wide = "float32" if dtype in HALF_DTYPES else dtype
+    grid, axes = convert(grid, wide), range(len(sizes))
+    taps = []
+    for axis, size in enumerate(sizes):
+        coordinate = reshape(part(grid, len(sizes) + 1, len(sizes) - 1 - axis, 1), (n, *positions))
+        taps.append(_taps(_placed(coordinate, size, align_corners), size, interpolation, padding, align_corners))
+    last = ops.transpose(x, permutation=(0, *(axis + 2 for axis in axes), 1))
+    rows = reshape(last, (n, product(sizes), channels))
+    result = None
+    for corner in corners_of(*taps):
+        term = convert(_read(rows, [coordinate for coordinate, _ in corner], sizes), wide)
+        weight = None
+        for _, share in corner:
+            weight = share if weight is None or share is None else ops.mul(weight, share)
+        if weight is not None:
+            term = ops.mul(term, reshape(weight, (n, *positions, 1)))
+        result = term if result is None else ops.add(result, term)
     assert result is not None
-    return ops.transpose(result, permutation=(0, 4, 1, 2, 3))
+    return ops.transpose(convert(result, dtype), permutation=(0, len(sizes) + 1, *(axis + 1 for axis in axes)))
+
+
+def _taps(x: ir.Value, size: Dim, interpolation: int, padding: int, align_corners: bool) -> list[Tap]:
+    """The elements along one axis that a coordinate reads. Cubic interpolation pads each of them, the others the coordinate."""
+    one = number(1.0, type_of(x).dtype)
+    if interpolation == NEAREST:
+        return [(ops.round(_inside(x, size, padding, align_corners)), None)]
+    if interpolation == LINEAR:
+        x = _inside(x, size, padding, align_corners)
+        low = ops.floor(x)
+        share = ops.sub(x, low)
+        return [(low, ops.sub(one, share)), (ops.add(low, one), share)]
+    low = ops.floor(x)
+    share = ops.sub(x, low)
+    taps: list[Tap] = []
+    for step in (-1, 0, 1, 2):
+        distance = ops.sub(share, number(float(step), type_of(x).dtype))
+        at = ops.add(low, number(float(step), type_of(x).dtype))
+        taps.append((_inside(at, size, padding, align_corners), _cubic(ops.abs(distance), near=step in (0, 1))))
+    return taps
+
+
+def _cubic(distance: ir.Value, near: bool) -> ir.Value:
+    """The weight of an element at a distance in [0, 1] if it is near, or in [1, 2]."""
+    a = CUBIC_A
+    first, *others = (a + 2, -(a + 3), 0.0, 1.0) if near else (a, -5 * a, 8 * a, -4 * a)
+    result = number(first, type_of(distance).dtype)
+    for coefficient in others:
+        result = ops.add(ops.mul(result, distance), number(coefficient, type_of(distance).dtype))
+    return result
 
 
 def _placed(x: ir.Value, size: Dim, align_corners: bool) -> ir.Value:
@@ -73,16 +110,19 @@ def _inside(x: ir.Value, size: Dim, padding: int, align_corners: bool) -> ir.Val
     return ops.min(ops.max(x, zero), last)
 
 
-def _read(x: ir.Value, rows: list[ir.Value], sizes: list[Dim]) -> ir.Value:
-    """x [n, D, H, W, c] at integer coordinates [n, d, h, w] -> [n, d, h, w, c]; 0 outside, and for a NaN."""
-    inside, columns = None, []
-    shape = type_of(rows[0]).shape
-    for row, size in zip(rows, sizes, strict=True):
-        dtype = type_of(row).dtype
+def _read(x: ir.Value, coordinates: list[ir.Value], sizes: list[Dim]) -> ir.Value:
+    """x [n, elements, c] of images with these sizes, at whole coordinates [n, positions..] -> [n, positions.., c]; 0 outside,
+    and for a NaN."""
+    inside = index = None
+    shape = type_of(coordinates[0]).shape
+    for coordinate, size in zip(coordinates, sizes, strict=True):
+        dtype = type_of(coordinate).dtype
         zero = number(0.0, dtype)
-        here = ops.and_(ops.ge(row, zero), ops.le(row, dim_value(size - 1, dtype)))
-        columns.append(reshape(convert(ops.select(here, row, zero), "int64"), (*shape, 1)))
+        here = ops.and_(ops.ge(coordinate, zero), ops.le(coordinate, dim_value(size - 1, dtype)))
+        column = convert(ops.select(here, coordinate, zero), "int64")
+        index = column if index is None else ops.add(ops.mul(index, dim_value(size, "int64")), column)
         inside = here if inside is None else ops.and_(inside, here)
     assert inside is not None
-    found = ops.gather_nd(x, ops.concat(columns, axis=len(shape)), batch_dims=1)
+    assert index is not None
+    found = ops.gather_nd(x, reshape(index, (*shape, 1)), batch_dims=1)
     return ops.select(reshape(inside, (*shape, 1)), found, number(0.0, type_of(x).dtype))
