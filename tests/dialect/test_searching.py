@@ -1,5 +1,7 @@
 """Binary search of sorted rows: sizes around the length from which it searches, NaN, equal elements, rows of their own."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -20,7 +22,7 @@ def _values(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int8", "uint8"])
 @pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 100, 127, 128, 129, 1000])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_positions_are_those_of_numpy(n: int, dtype: str, side: str) -> None:
+def test_positions_are_those_of_numpy(n: int, dtype: str, side: Literal["left", "right"]) -> None:
     generator = np.random.default_rng(n)
     row, values = np.sort(_values(generator, (n,), dtype)), _values(generator, (3, 37), dtype)
     got = burn.jit(lambda row, values: row.searchsorted(values, side))(row, values)
