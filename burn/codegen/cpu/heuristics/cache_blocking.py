@@ -17,6 +17,13 @@ MANY_ROWS = 64
 """Rows from which a long, or possibly long, depth is split."""
 
 
+FEW_ROWS = 8
+"""The most rows of a matmul that reads its rhs once, so that memory bounds its time."""
+
+STREAMS = 16
+"""Rows of an rhs in place that such a matmul reads at a time. Hardware prefetchers follow about 16 to 32 streams."""
+
+
 def depth_part(kernel: Tiled, rows: Dim, target: Target) -> int | None:
     """The length of the parts of the depth; None for a single part. A depth up to half as long again is not split. Many rows
     of the lhs share a part's panel."""
@@ -24,10 +31,22 @@ def depth_part(kernel: Tiled, rows: Dim, target: Target) -> int | None:
         return None
     depth, columns, part = kernel.inner.extent, kernel.column.extent, target.costs.depth_part
     if isinstance(depth, int):
+        if depth > STREAMS and _streams(kernel, rows, target):
+            return STREAMS
         long = not isinstance(rows, int) or rows >= MANY_ROWS or kernel.blocks is not None
         return part if depth > 1.5 * part and long else None
     many = isinstance(rows, int) and isinstance(columns, int) and min(rows, columns) >= MANY_ROWS
     return part if many else None
+
+
+def _streams(kernel: Tiled, rows: Dim, target: Target) -> bool:
+    """True if few rows read a large rhs in place. A panel of all its rows is a line or two of each page, which no prefetcher
+    follows; parts of the depth read whole rows."""
+    in_place = not kernel.packed and kernel.has_contiguous_columns and kernel.blocks is None and kernel.run == 1
+    if not in_place or not isinstance(rows, int) or rows > FEW_ROWS:
+        return False
+    right = kernel.depth_elements * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
+    return isinstance(right, int) and right > target.costs.l2_block
 
 
 def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None, target: Target) -> int:
