@@ -117,7 +117,7 @@ class _Attention(Attended):
         printer.axes["k"] = self.axis("k", kernel.key, f"({here})[None, :]", whole=not hidden)
         printer.accumulator = (f"{dots}.to({self.type})", frozenset("xk"))
         inner, factor = self.factored(score)
-        value = self.score(inner, kernel.key, "k", self.has_room)
+        value = self.score_of(inner, kernel.key, "k", self.has_room)
         text = f"tl.broadcast_to({value}, [ROWS, KEYS]).to({self.sum})"
         if hidden:
             text = f'tl.where({printer.axes["k"].mask}, {text}, float("-inf"))'

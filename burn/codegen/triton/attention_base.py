@@ -160,7 +160,7 @@ class Attended:
         scale *= LOG2E if self.narrow else 1.0
         return inner, "" if scale == 1.0 else f" * {scale!r}"
 
-    def score(self, inner: Scalar, key: LoopVar, axis: str, has_room: bool) -> str:
+    def score_of(self, inner: Scalar, key: LoopVar, axis: str, has_room: bool) -> str:
         """A score. has_room: blocks of tensors are read several elements at a time, also behind the last key; see `has_room`.
         key: the loop of the keys, along that axis."""
         printer = self.printer

@@ -181,7 +181,7 @@ class _Gradient(Attended):
         dots = code.let(self.dot(own, f"tl.trans({first})", zeros), "dots")
         printer.accumulator = (f"{dots}.to({self.type})", frozenset("xk"))
         inner, factor = self.factored(score)
-        value = self.score(inner, kernel.key, "k" if self.by_rows else "x", self.has_room)
+        value = self.score_of(inner, kernel.key, "k" if self.by_rows else "x", self.has_room)
         text = f"tl.broadcast_to({value}, [{name}, {other}]).to({self.sum})"
         # rows add up the terms of all keys, also of those outside
         masks = [printer.axes[axis].mask for axis in ("k", "x") if axis == "k" or self.is_whole]
