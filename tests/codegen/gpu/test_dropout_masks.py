@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_nothing_to_draw(gpu: SimulatedGPU, shape: tuple[int, ...], rate: float)
     np.testing.assert_array_equal(got, kept(KEY, shape or (1,), rate).reshape(shape) if 0 < rate < 1 else rate == 0)
 
 
-def test_a_call_of_the_cipher_for_four_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_of_the_cipher_for_four_elements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A thread has 16 neighbours, so that each call's words are computed once. A call has 20 rotations; the
     first reads the key alone."""
     (source,) = sources_of(drawn((4096, 768), 0.1), Abilities.of("cuda", "sm_90"))
@@ -86,7 +87,10 @@ def test_a_call_of_the_cipher_for_four_elements(monkeypatch: pytest.MonkeyPatch)
         return made
 
     monkeypatch.setattr(triton, "compile", noting)
-    worker.tried(source, HOPPER)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))  # others keep machine code alone
+    monkeypatch.delenv("TRITON_STORE_BINARY_ONLY", raising=False)
+    image = worker.tried(source, HOPPER)
+    assert not isinstance(image, str), image
     assert 4 * 19 <= len(re.findall(r"\bshf\.", texts[0])) <= 4 * 20
 
 
