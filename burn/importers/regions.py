@@ -6,10 +6,14 @@ from burn.dialect.compose import disconnect
 from burn.dialect.mlir import ir
 
 
-def discard(operation: ir.Operation) -> None:
-    """Takes an op out of the program without freeing it: what was noted of its values stays valid."""
+def discard(operation: ir.Operation, kept: list[ir.Operation]) -> None:
+    """Takes an op out of the program, and adds it to `kept`, which lives as long as notes about the op's values.
+
+    A detached op is freed along with its Python object, although objects of its values exist. A new op may then get its address,
+    and the new op's values would equal the old ones."""
     disconnect(operation)
     operation.detach_from_parent()
+    kept.append(operation)
 
 
 def move_regions(source: ir.Operation, target: ir.Operation) -> None:

@@ -26,6 +26,7 @@ from burn.evaluation import evaluate
 from burn.tensors import Size, Tensor, constant, lift
 from burn.tensors.concatenation import concat
 from burn.tensors.creation import zeros
+from burn.tensors.gradients import registered
 from burn.tensors.sizes import shown
 from burn.tensors.tracer import active, current
 from burn.tensors.trees import Fixed, Leaf, Structure, flatten, is_leaf, paths, unflatten
@@ -374,8 +375,11 @@ class _region:
         self.types = [v.type for v in values]
 
     def drop(self) -> None:
-        """Releases the program's values, before an error is raised: they would be in use as long as the error is kept."""
+        """Releases the program's values, before an error is raised: they would be in use as long as the error is kept. Custom
+        derivatives keep the ops, because values of these are keys of theirs."""
         disconnect(self._holder.operation)
+        if (customs := registered()) is not None:
+            customs.kept.append(self._holder)
 
     def symbols(self) -> set[str]:
         """The sizes that are defined inside."""

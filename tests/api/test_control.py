@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -214,3 +215,28 @@ def test_inner_regions_yield_the_counter_and_the_condition_of_a_loop(flag: bool)
         expected = expected * (1 if flag else 2) + 2 + i
     got = burn.compile(function, ("float32[3]", "bool[]"))(x, np.array(flag))
     np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_a_refused_branch_may_hold_custom_derivatives() -> None:
+    """The derivatives of its values must not apply to values that come later, nor be read after they are freed."""
+
+    @burn.custom_vjp
+    def scaled(x: burn.Tensor) -> burn.Tensor:
+        return x * 2
+
+    scaled.defvjp(lambda x: (x * 2, None), lambda residual, g: (g * 1000,))
+
+    def function(x: burn.Tensor) -> burn.Tensor:
+        def refused(x: burn.Tensor) -> burn.Tensor:
+            for _ in range(6):
+                x = scaled(x)
+            return x.reshape(7, 7)
+
+        zero = burn.cond(x.sum() > 1e9, refused, lambda x: x.sum().reshape(1, 1), x, partial=True).sum() * 0
+        gc.collect()
+        for _ in range(40):
+            x = x * 1.1
+        return x.sum() + zero
+
+    x = np.ones(3, np.float32)
+    np.testing.assert_allclose(burn.jit(burn.grad(function))(x), np.full(3, 1.1**40), rtol=1e-5)

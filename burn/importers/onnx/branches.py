@@ -19,7 +19,6 @@ from burn.importers.core import SHOWN
 from burn.importers.onnx.conditions import Symbols
 from burn.importers.onnx.lists import RunList, flatten, is_container, merged, run_list
 from burn.importers.onnx.node import Node
-from burn.importers.regions import discard
 
 
 def choose(
@@ -56,7 +55,7 @@ def choose(
     pairs = list(zip(*(yielded_types(region) for region in regions), strict=True))
     if any(a.dtype == b.dtype and a.rank != b.rank for a, b in pairs):
         for draft in drafts:
-            discard(draft)
+            node.discard(draft)
         return (then if _insist(node, condition, pairs) else otherwise)()
     types = [_either(node, a, b, inner, symbols) for a, b in pairs]
     final = If.create(condition, result_types=types, symbols=tuple(symbols.names))
@@ -78,7 +77,7 @@ def _branch(node: Node, condition: ir.Value, build: Callable[[], list[Any]]) -> 
 
     def attempt() -> list[Any]:
         for draft in drafts:
-            discard(draft)
+            node.discard(draft)
         drafts[:] = [If.create(condition, result_types=[])]
         with ir.InsertionPoint(drafts[0].regions[0].blocks.append()):
             return build()
@@ -97,7 +96,7 @@ def _other(
     """The fallback for branches that cannot be built: the other branch, guarded by a check of the condition. Fails if there is
     none."""
     for draft in drafts:
-        discard(draft)
+        node.discard(draft)
     if all(reasons):
         node.importer.problems.found += [problem for found in reasons for problem in found]
         raise ModelError("neither branch can be imported", [node.problem("neither of its branches can be imported")])

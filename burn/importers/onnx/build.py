@@ -172,6 +172,7 @@ class Importer:
         self._constants: dict[ir.Value, Weight] = {}
         self._scope: ChainMap[str, Any] = ChainMap()
         self._initializers: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {}
+        self.discarded: list[ir.Operation] = []  # they own values that are keys of these dictionaries
         self._last_constant: ir.Operation | None = None
         self.count = 0  # of nodes that were begun
         self.other_ranks = 0  # outputs whose rank is not the declared one

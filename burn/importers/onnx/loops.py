@@ -16,7 +16,7 @@ from burn.importers.onnx.conditions import Symbols, known_flag, scalar_of
 from burn.importers.onnx.contents import Content
 from burn.importers.onnx.lists import Nothing, RunList, TensorList, container_of, is_container, merged, to_list
 from burn.importers.onnx.node import Node
-from burn.importers.regions import discard, move_regions
+from burn.importers.regions import move_regions
 
 UNROLLED_TRIPS = 8
 UNROLLED_NODES = 256
@@ -110,7 +110,7 @@ def _looped(node: Node, trips: Trips, given: list[Any], scans: int, body: Body) 
             break
         changing |= found
         lists = {i: replace(lists[i], container=container, empty=empty) for i, (container, empty) in known.items()}
-        discard(draft)
+        node.discard(draft)
     inner = region_symbols(draft.regions[0]) | set(symbols.names)
     finals = [
         t.with_shape(tuple(symbols.new("loop_size") if (i, a) in changing else d for a, d in enumerate(t.shape)))

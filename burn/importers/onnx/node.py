@@ -33,6 +33,7 @@ from burn.importers.onnx.contents import Content
 from burn.importers.onnx.functions import opset_of
 from burn.importers.onnx.reads import Operands, Reads
 from burn.importers.onnx.tensors import TensorReader
+from burn.importers.regions import discard
 
 if TYPE_CHECKING:
     from burn.importers.onnx.build import Importer
@@ -287,6 +288,10 @@ class Node(Attributes):
     def attempt(self, build: Callable[[], Any]) -> tuple[Any, list[Problem]]:
         """Returns the result of `build`, or None and its problems; see Importer.attempt."""
         return self.importer.attempt(build)
+
+    def discard(self, draft: ir.Operation) -> None:
+        """Takes an op that was built on trial out of the program."""
+        discard(draft, self.importer.discarded)
 
     def pick(self, options: int) -> int:
         """Which of several options to take where nothing here settles it: the first, or what the rest of the model needs."""
