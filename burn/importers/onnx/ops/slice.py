@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import number
-from burn.dialect.dims import Dim, dim_max
+from burn.dialect.compose import check_size, number, reshape
+from burn.dialect.dims import Dim, Expr, dim_max
 from burn.dialect.mlir import ir
 from burn.dialect.shape import slice_bounds
-from burn.dialect.types import DTYPES, TensorType
+from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.runtime import as_int64, integers, known_axes, length, read_sizes, scattered
 
@@ -29,7 +29,7 @@ def slice_(node: Node) -> ir.Value:
         steps: Any = (1,) * len(starts)
     else:
         starts, ends = node.dims(1), node.dims(2)
-        count = length(node, 1)
+        count = _count(node)
         axes = known_axes(node, 3) if node.has_input(3) else tuple(range(count))
         steps = known_axes(node, 4) if node.has_input(4) else (1,) * count
     if axes is None or steps is None:
@@ -41,7 +41,7 @@ def slice_(node: Node) -> ir.Value:
         node.fail(f"{len(at)} axes and {len(steps)} steps do not go together")
     firsts: list[Dim] = [0] * x.rank
     sizes, strides = list(x.shape), [1] * x.rank
-    given = [length(node, i) if known is None else len(known) for i, known in ((1, starts), (2, ends))]
+    given = [_length(node, i, len(at)) if known is None else len(known) for i, known in ((1, starts), (2, ends))]
     if not given[0] == given[1] == len(at):
         node.fail(f"{given[0]} starts, {given[1]} ends and {len(at)} axes do not go together")
     if starts is None or ends is None:
@@ -55,6 +55,27 @@ def slice_(node: Node) -> ir.Value:
     if tuple(sizes) == x.shape and set(strides) == {1}:
         return node.required(0)
     return ops.slice(node.required(0), starts=tuple(firsts), sizes=tuple(sizes), steps=tuple(strides))
+
+
+def _length(node: Node, index: int, count: int) -> int:
+    """The length of a vector of bounds; count, if only a run finds it out."""
+    return count if isinstance(node.type(index).elements, Expr) else length(node, index)
+
+
+def _count(node: Node) -> int:
+    """The number of axes to slice: the length of starts or of another operand. If only a run finds them out, it is one axis."""
+    known = (i for i in range(1, 5) if node.has_input(i) and isinstance(node.type(i).elements, int))
+    return length(node, next(known, 1)) if node.type(1).rank > 1 else _length(node, next(known, 1), 1)
+
+
+def _bound(node: Node, index: int, count: int) -> ir.Value:
+    """Bounds from data as a vector of a known length, which every run checks."""
+    vector = as_int64(node, index)
+    (size,) = type_of(vector).shape
+    if isinstance(size, int):
+        return vector
+    check_size(size, "==", count, f"operand {index} of Slice has a number for each axis")
+    return reshape(vector, (count,))
 
 
 def _far(x: TensorType, axis: int) -> int:
@@ -105,7 +126,9 @@ def _first_and_count(node: Node, dims: ir.Value, steps: ir.Value, starts: ir.Val
 def _runtime_bounds(node: Node, axes: Sequence[int], steps: Sequence[int]) -> list[tuple[Dim, Dim]]:
     """Bounds that come from data, on known axes with known steps."""
     dims = integers(node, [node.type(0).shape[a] for a in axes])
-    first, count = _first_and_count(node, dims, integers(node, list(steps)), as_int64(node, 1), as_int64(node, 2))
+    first, count = _first_and_count(
+        node, dims, integers(node, list(steps)), *(_bound(node, i, len(axes)) for i in (1, 2))
+    )
     return list(zip(read_sizes(node, first), read_sizes(node, count), strict=True))
 
 
