@@ -57,9 +57,17 @@ class Recomputation:
         self.steps: dict[ir.Operation, Op] = {}
         self.sources: dict[ir.Value, int] = {}  # bytes read
         self.stored: dict[ir.Value, int] = {}  # bytes of those that are stored only for this
+        self._entered = 0
         self._walk(choice, value, choice.cluster_of(value))
 
+    @property
+    def is_long(self) -> bool:
+        """True if there are more ops than any reader takes; the others were not looked for."""
+        return self._entered > LONG
+
     def _walk(self, choice: Choice, value: ir.Value, home: Cluster | None) -> None:
+        if self.is_long:
+            return
         op = op_of(value)
         if op is not None and (op.operation in self.steps or (op.has(Trait.GENERATED) and choice.local(op))):
             return
@@ -70,6 +78,7 @@ class Recomputation:
             and _bytes(value) * SMALL > self.bytes
             and not self._begins(choice, value)
         ):
+            self._entered += 1
             for operand in op.operation.operands:
                 self._walk(choice, operand, home)
             self.steps[op.operation] = op
@@ -203,9 +212,10 @@ def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Reco
 
 
 def can(choice: Choice, recomputation: Recomputation, reader: Cluster) -> bool:
+    if recomputation.is_long:
+        return False
     steps, size = len(recomputation.steps), sum(map(size_of, reader.members))
-    fits = steps <= LONG and size + steps <= MORE * choice.max_ops
-    return fits and all(
+    return size + steps <= MORE * choice.max_ops and all(
         (JOINS[reader.kind](choice, op, reader) or _is_small_broadcast(choice, op, reader))
         and not any(choice.is_stored_for(reader, op, operand) for operand in op.operation.operands)
         for op in recomputation.steps.values()
