@@ -16,9 +16,11 @@ from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.head import open_kernel
 from burn.codegen.cpu.heuristics.lanes import choose_lane, lanes_for, used_lanes
 from burn.codegen.cpu.heuristics.launches import chunk_for
+from burn.codegen.cpu.heuristics.scans import rows_together
 from burn.codegen.cpu.heuristics.transposes import choose_across, crosswise, interleaved_rows
 from burn.codegen.cpu.heuristics.windows import cached_lanes
 from burn.codegen.cpu.reductions import Reductions, identities
+from burn.codegen.cpu.scans import Rows, Scan, print_rows, print_scan
 from burn.codegen.cpu.shuffles import interleaved, transposed
 from burn.codegen.cpu.spans import mask_of
 from burn.codegen.cpu.target import Target
@@ -46,6 +48,7 @@ class Schedule:
     - `step`: the lanes of a vector that are used, if those of a span are the same then (spans.py); 0 for all
     - `left`: the lanes of the last vector, if they are known to be fewer
     - `row`: chunks are lanes of all windows of a row (`adjacent`), one chunk after the other
+    - `scan`: the stage is a scan (scans.py), and `rows` says how rows along `across` are scanned together
     """
 
     lane: str
@@ -59,6 +62,8 @@ class Schedule:
     step: int = 0
     left: int = 0
     row: bool = False
+    scan: bool = False
+    rows: Rows | None = None
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
@@ -68,15 +73,20 @@ class Schedule:
     @staticmethod
     def along(kernel: LoopKernel, lane: LoopVar | None, target: Target, transposes: bool = True) -> Schedule:
         """The schedule that vectorises this loop. Without `transposes` there are no in-register transposes."""
+        together = rows_together(kernel, target) if lane is None and transposes else None
         lanes = 1 if lane is None else lanes_for(kernel, target, lane)
         cuts = tuple(partial_sums.cuts(stage, lane, lanes) for stage in kernel.stages)
+        if together is not None:
+            rows, lanes = together
+            return Schedule("", lanes, None, True, cuts, rows.row, scan=True, rows=rows)
+        scan = Scan.of(kernel) is not None
         if lane is None:
-            return Schedule("", 1, None, True, cuts)
+            return Schedule("", 1, None, True, cuts, scan=scan)
         chunk = chunk_for(kernel, lane, target.costs) if lane in kernel.parallel else None
         even = isinstance(lane.extent, int) and lane.extent % lanes == 0
-        rows = interleaved_rows(kernel, lane, lanes)
-        if rows is not None:
-            return Schedule(lane.name, lanes, None, True, cuts, rows.name, interleaves=True)
+        several = interleaved_rows(kernel, lane, lanes)
+        if several is not None:
+            return Schedule(lane.name, lanes, None, True, cuts, several.name, interleaves=True)
         across = choose_across(kernel, lane, lanes) if transposes else None
         if across is None:
             if lane not in kernel.parallel:
@@ -96,7 +106,16 @@ class Schedule:
                 chunk = cached_lanes(lane.extent, adjacent.elements(kernel), bytes_, step)
                 row = chunk is not None
             return Schedule(
-                lane.name, lanes, chunk, even, cuts, adjacent=adjacent, step=step % lanes, left=left, row=row
+                lane.name,
+                lanes,
+                chunk,
+                even,
+                cuts,
+                adjacent=adjacent,
+                step=step % lanes,
+                left=left,
+                row=row,
+                scan=scan,
             )
         loop, count = across
         return Schedule(lane.name, count, chunk, even or lane.extent == count, cuts, loop.name)
@@ -129,6 +148,7 @@ class _Printer:
         self.kernel, self.schedule = kernel, schedule
         self.lane = next((v for v in kernel_loops(kernel) if v.name == schedule.lane), None)
         self.lanes = schedule.lanes
+        self.scan = Scan.in_form(kernel.stages[0]) if schedule.scan else None
         self.across = next((v for v in kernel.parallel if v.name == schedule.across), None)
         self.crosswise: list[Load] = []
         if self.across is not None and self.lane is not None and not schedule.interleaves:
@@ -168,6 +188,9 @@ class _Printer:
                 else:
                     with self._hoisted(start, stop):
                         self._lanes(start, stop, self._stages)
+            elif self.schedule.rows is not None:
+                assert self.scan is not None and self.across is not None
+                print_rows(self.scan, self.schedule.rows, self.across, self.lanes, code, emitter)
             else:
                 self._stages()
         code.return_()
@@ -386,6 +409,8 @@ class _Printer:
         for stage, cuts in zip(self.kernel.stages, self.schedule.cuts, strict=True):
             if stage.reductions:
                 self.reductions.print(stage, cuts)
+            elif self.scan is not None:
+                print_scan(self.scan, self.code, self.emitter)
             else:
                 self._write(stage)
 
