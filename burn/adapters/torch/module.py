@@ -68,6 +68,8 @@ class CompiledModule:
         self._order = [spec.name for spec in executable.inputs]
         outputs = [spec.name for spec in executable.outputs]
         self._indices = {name: i for i, name in enumerate(outputs)}
+        is_direct = executable.device.memory.is_host and not imported.program.given_up  # only arrays can be donated
+        self._input = _tensor_or_array if is_direct else _array
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -80,21 +82,20 @@ class CompiledModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the module, with its arguments by position or by name. Raises
         InputError for arguments that do not fit the program, and RunError."""
-        leaves = self._calling.leaves(args, kwargs)
+        calling = self._calling
+        leaves = calling.leaves(args, kwargs)
         if torch.is_grad_enabled() and any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves):
             hint = 'torch.compile(module, backend="burn") has gradients; else call it within torch.no_grad()'
             raise InputError("the inputs do not fit the program", [Problem("it has no gradients to give", hint=hint)])
-        given = {**self._buffers, **self._calling.inputs(leaves)}
-        arrays = [_array(given[name]) for name in self._order]
-        results = self.executable(*arrays)
+        given = {**self._buffers, **calling.inputs(leaves)}
+        results = self.executable(*[self._input(given[name]) for name in self._order])
         if len(self._indices) == 1:
             results = (results,)
-        self._write_back(results, given)
-        return self._calling.result(lambda name: _tensor(results[self._indices[name]]))
+        if self._imported.mutations:
+            self._write_back(results, given)
+        return calling.result(lambda name: _tensor(results[self._indices[name]]))
 
     def _write_back(self, results: Sequence[Any], given: Mapping[str, Any]) -> None:
-        if not self._imported.mutations:
-            return
         targets = {target: name for name, target in self._imported.buffers.items()}
         for mutation in self._imported.mutations:
             tensor = given[targets[mutation.name] if mutation.buffer else mutation.name]
@@ -103,6 +104,15 @@ class CompiledModule:
 
     def __repr__(self) -> str:
         return f"CompiledModule({self.executable!r})"
+
+
+def _tensor_or_array(value: Any) -> Any:
+    """An input for an executable on a CPU. It reads a dense torch tensor itself, in a tenth of the time that numpy's views of
+    inputs and outputs take."""
+    is_plain = type(value) is torch.Tensor and value.is_cpu and value.layout is torch.strided
+    if not is_plain or value.requires_grad or value.is_conj() or value.is_neg():
+        return _array(value)
+    return value
 
 
 def _array(value: Any) -> Any:
