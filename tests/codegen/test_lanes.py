@@ -101,3 +101,58 @@ def test_transposes_with_axes_of_one_element(shape: tuple[int, int, int], units:
     got = run(x)
     assert got.ndim == 3 + len(units)
     np.testing.assert_array_equal(got.reshape(shape[0], shape[2], shape[1]), x.transpose(0, 2, 1))
+
+
+def windows(shape: tuple[int, int], kind: str, size: int, stride: int) -> Program:
+    """The reduction of windows of the last axis."""
+    program = Program.create([("x", TensorType("float32", shape))])
+    with program.building("node"):
+        y = ops.window_reduce(
+            program.inputs[0],
+            kind=kind,
+            window=(1, size),
+            strides=(1, stride),
+            dilations=(1, 1),
+            low=(0, 0),
+            high=(0, 0),
+        )
+    return program.finish([("y", y)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "stride", "target", "results"),
+    [
+        ("max", 4, 4, "avx2", True),  # shuffled from four vectors
+        ("sum", 2, 2, "avx2", True),
+        ("max", 7, 7, "avx2", True),  # gathered
+        ("max", 8, 8, "avx2", True),  # as many elements as lanes, which three steps of max would combine
+        ("max", 9, 9, "avx512", True),
+        ("max", 3, 2, "generic", True),
+        ("sum", 3, 1, "avx2", True),
+        ("sum", 8, 8, "avx2", False),  # one load and three additions are less than eight gathers
+        ("max", 64, 64, "avx2", False),
+        ("sum", 64, 64, "avx512", False),
+    ],
+)
+def test_results_of_short_reductions_are_vectors(kind: str, size: int, stride: int, target: str, results: bool) -> None:
+    program = windows((5, 3000), kind, size, stride)
+    with context():
+        pipeline.run(pipeline.parse(PASSES), program)
+        (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
+        (call,) = kernels(group, preferences_of(TARGETS[target]))
+    assert isinstance(call.kernel, LoopKernel)
+    chosen = choose_lane(call.kernel, TARGETS[target])
+    assert chosen is not None and (chosen in call.kernel.parallel) == results
+
+
+@pytest.mark.covering(of=lambda shape, target: (shape, target))
+@pytest.mark.parametrize("target", HOSTS)
+@pytest.mark.parametrize("kind", ["sum", "max"])
+@pytest.mark.parametrize(("size", "stride"), [(2, 2), (3, 2), (4, 4), (5, 3), (7, 7), (8, 8), (3, 5), (17, 16), (1, 3)])
+@pytest.mark.parametrize("shape", [(3, 300), (1, 17), (2, 41), (0, 30)])
+def test_windows_with_a_stride(shape: tuple[int, int], size: int, stride: int, kind: str, target: str) -> None:
+    x = np.random.default_rng(6).standard_normal(shape).astype("f4")
+    x.reshape(-1)[5:6] = np.nan
+    cut = np.lib.stride_tricks.sliding_window_view(x.astype("f8"), size, axis=1)[:, ::stride]
+    run = Executable(compile_program(windows(shape, kind, size, stride), Options(target=target, passes=PASSES)))
+    np.testing.assert_allclose(run(x), getattr(cut, kind)(-1), rtol=2e-6, atol=2e-6)

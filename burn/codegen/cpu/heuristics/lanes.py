@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -23,12 +24,53 @@ from burn.kernels.body import (
     walk,
 )
 
+COMBINING = {"sum": 2, "prod": 2, "max": 5, "min": 5, "any": 2, "all": 2}
+"""Instructions that combine the upper lanes of a vector with the lower ones, by kind. Those of max and min keep NaN."""
+
+GATHERED = 1.5
+"""Instructions of a gather for each lane."""
+
 
 def choose_lane(kernel: LoopKernel, target: Target) -> LoopVar | None:
-    """The loop whose neighbouring iterations most often access neighbouring elements."""
-    scores = [(_score(kernel, v, lanes_for(kernel, target, v)), v) for v in possible_lanes(kernel)]
+    """The loop whose neighbouring iterations most often access neighbouring elements, or that of the results of reductions too
+    short for vectors."""
+    loops = possible_lanes(kernel)
+    if len(loops) == 2 and _results_pay(kernel, loops[0], loops[1], target):
+        return loops[0]
+    scores = [(_score(kernel, v, lanes_for(kernel, target, v)), v) for v in loops]
     best = max(scores, key=lambda pair: pair[0], default=None)
     return best[1] if best is not None and best[0] > 0 else None
+
+
+def _results_pay(kernel: LoopKernel, results: LoopVar, inner: LoopVar, target: Target) -> bool:
+    """True if vectors of results of a short reduction, such as windows with a stride, take fewer instructions than vectors of its
+    elements, whose lanes are combined for each result. Results are stored as they are."""
+    stage, *others = kernel.stages
+    lanes, across = lanes_for(kernel, target, results), lanes_for(kernel, target, inner)
+    terms = product([v.extent for v in stage.loops])
+    if not isinstance(terms, int) or not isinstance(inner.extent, int) or terms == 0:
+        return False
+    if not stage.reductions or inner not in stage.loops or any(other.loops for other in others):
+        return False
+    if isinstance(results.extent, int) and results.extent < lanes:
+        return False
+    if any(coefficient(write.offset, results) != 1 for each in kernel.stages for write in each.writes):
+        return False
+    loads = {(node.buffer, node.offset) for node in walk(*(r.body for r in stage.reductions)) if isinstance(node, Load)}
+    costs = [(_cost(offset, results, lanes), _cost(offset, inner, across)) for _, offset in loads]
+    along_results = terms * sum(cost for cost, _ in costs) / lanes
+    along_inner = terms // inner.extent * -(-inner.extent // across) * sum(cost for _, cost in costs)
+    combining = sum(COMBINING[r.kind] for r in stage.reductions) * math.log2(across)
+    return along_results < along_inner + combining
+
+
+def _cost(offset: Dim, loop: LoopVar, lanes: int) -> float:
+    """Instructions that load a vector of elements along a loop."""
+    step = None if any(isinstance(a, Fetched) for a in loop_atoms(offset)) else coefficient(offset, loop)
+    if step in (0, 1) or loop not in loop_atoms(offset):
+        return 1
+    span = span_of(offset, loop, lanes, lanes, lanes)
+    return GATHERED * lanes if span is None else 2 * -(-span.length // lanes)
 
 
 def possible_lanes(kernel: LoopKernel) -> list[LoopVar]:
