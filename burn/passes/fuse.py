@@ -21,10 +21,12 @@ from burn.dialect.program import Program
 from burn.dialect.query import settled
 from burn.kernels.preferences import Preferences
 from burn.passes.environment import ANYWHERE, Environment
+from burn.passes.fusion.assign import assign
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.contractions import fuse_contractions
 from burn.passes.fusion.foreach import fuse_foreach
 from burn.passes.fusion.horizontal import fuse_horizontally, fuse_small_loops
+from burn.passes.fusion.materialize import materialize_views
 from burn.passes.fusion.rebuild import Rebuild
 from burn.passes.fusion.recompute import repeat
 from burn.passes.fusion.recompute_columns import recompute_columns
@@ -57,7 +59,7 @@ class Fuse:
         store_transposed(block)
         choice = Choice(block, self.max_ops, preferences, updates)
         with settled():
-            choice.run()
+            assign(choice)
         if preferences.repeat_reads:
             repeat(choice)
             recompute_columns(choice)
@@ -72,5 +74,5 @@ class Fuse:
             fuse_contractions(choice)
         if preferences.foreach:
             fuse_foreach(choice)
-        choice.materialize_views()  # an op may have moved to a group that reads its operand from memory
+        materialize_views(choice)  # an op may have moved to a group that reads its operand from memory
         Rebuild(choice).run()

@@ -9,16 +9,26 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
+from burn.kernels.builders.rows import reduced_axes
 
 OF_BITS = 0.125
 """The share of an op on 32-bit words: a random number is a long chain of them, which needs few registers and should not be stored
 half done."""
+
+TILED = ("contract", "attention", "attention_gradient")
+"""Kinds of group that can store their results in the order of trailing views."""
 
 
 def size_of(op: Op) -> float:
     """An op's share of a group's size, which is bounded."""
     bits = [v for v in op.operation.results if isinstance(v.type, ir.RankedTensorType)]
     return OF_BITS if bits and all(type_of(v).dtype == "uint32" for v in bits) else 1.0
+
+
+def axes_of(op: Op) -> frozenset[int]:
+    """The axes that a reduction reduces."""
+    rank = len(type_of(op.x).shape)
+    return frozenset(a % rank for a in reduced_axes(op)) if rank else frozenset()
 
 
 @dataclass(eq=False)

@@ -6,8 +6,6 @@ computes the gradient of the norm's input, row by row, has both in registers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from burn.dialect.dims import product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -15,11 +13,9 @@ from burn.dialect.query import op_of
 from burn.dialect.reduction import ArgReduce
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
-from burn.passes.fusion.cluster import Cluster, leads_to
-from burn.passes.fusion.joins import axes_of, reduces_columns
-
-if TYPE_CHECKING:
-    from burn.passes.fusion.choice import Choice
+from burn.passes.fusion.choice import Choice
+from burn.passes.fusion.cluster import Cluster, axes_of, leads_to
+from burn.passes.fusion.joins import reduces_columns
 
 
 def reduce_columns(choice: Choice) -> None:

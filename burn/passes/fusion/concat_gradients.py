@@ -6,16 +6,12 @@ for that would read and write each once more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
 from burn.dialect.shape import Concat, Reshape, Transpose
+from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster
-
-if TYPE_CHECKING:
-    from burn.passes.fusion.choice import Choice
 
 
 def gradients_of(choice: Choice, op: Concat) -> tuple[Cluster, list[Op]] | None:

@@ -19,7 +19,7 @@ from burn.dialect.shape import Concat
 from burn.dialect.types import type_of
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster, leads_to, size_of
-from burn.passes.fusion.joins import JOINS
+from burn.passes.fusion.joins import JOINS, lowers_elementwise
 
 Shape = tuple[Dim, ...]
 
@@ -58,7 +58,7 @@ def fuse_small_loops(choice: Choice) -> None:
 
 
 def is_elementwise(choice: Choice, op: Op) -> bool:
-    return choice.lowers_elementwise(op) if isinstance(op, Concat) else isinstance(op, Pointwise)
+    return lowers_elementwise(choice, op) if isinstance(op, Concat) else isinstance(op, Pointwise)
 
 
 def _last(cluster: Cluster, into: dict[Cluster, Cluster]) -> Cluster:

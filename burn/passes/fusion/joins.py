@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
 from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, estimate, product
@@ -15,23 +14,13 @@ from burn.dialect.reduction import ArgReduce
 from burn.dialect.shape import BroadcastTo, Concat, Pad, Reshape
 from burn.dialect.traits import Trait
 from burn.dialect.types import HALF_DTYPES, type_of
+from burn.kernels.builders.loop import loads_together
 from burn.kernels.builders.reduce import is_total
-from burn.kernels.builders.rows import reduced_axes
 from burn.kernels.builders.split_reduction import DIVIDING
-from burn.passes.fusion.cluster import Cluster
-
-if TYPE_CHECKING:
-    from burn.passes.fusion.choice import Choice
+from burn.passes.fusion.choice import Choice
+from burn.passes.fusion.cluster import Cluster, axes_of
 
 Shape = tuple[Dim, ...]
-
-TILED = ("contract", "attention", "attention_gradient")
-"""Kinds of group that can store their results in the order of trailing views."""
-
-
-def axes_of(op: Op) -> frozenset[int]:
-    rank = len(type_of(op.x).shape)
-    return frozenset(a % rank for a in reduced_axes(op)) if rank else frozenset()
 
 
 def _shape(op: Op) -> tuple[Dim, ...]:
@@ -57,9 +46,19 @@ def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
         return False
     if _shape(op) != cluster.space:
         return False
-    if not all(map(choice.lowers_elementwise, cluster.concats)):
+    if not all(lowers_elementwise(choice, concat) for concat in cluster.concats):
         return False
     return reads_directly(choice, op, cluster)
+
+
+def lowers_elementwise(choice: Choice, op: Op) -> bool:
+    """True if a concat is lowered elementwise, fused with its readers."""
+    return computes_operands(choice, op) or (isinstance(op, Concat) and loads_together(op, choice.preferences))
+
+
+def computes_operands(choice: Choice, op: Op) -> bool:
+    """True if the loop of a concat also has the producers of its operands."""
+    return isinstance(op, Concat) and len(op.xs) <= choice.preferences.concat_operands
 
 
 def reads_rows(choice: Choice, op: Op, cluster: Cluster) -> bool:

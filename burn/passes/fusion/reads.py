@@ -17,10 +17,13 @@ from burn.kernels.body import Load, walk
 from burn.kernels.builders.builder import loop_index, loops
 from burn.kernels.lower import Lowering
 
+FEW = 16384
+"""Elements that a kernel may store one by one."""
+
 
 def affine(value: ir.Value, is_materialised: Callable[[Op], bool]) -> bool:
-    """True if element (i, j, ..) of a view has an affine address: no division, no condition. stands: tells if a view is
-    computed elsewhere and read directly here."""
+    """True if element (i, j, ..) of a view has an affine address: no division, no condition.
+    is_materialised: true for a view that another group computes."""
     load = _load_of(value, is_materialised)
     return load is not None and not any(isinstance(a, Call) for m, _ in _terms(load.offset) for a in m)
 
@@ -84,3 +87,10 @@ def _step(load: Load, value: ir.Value, axis: int) -> Dim | None:
     """Elements between neighbours along an axis; 1 for an axis of one element. None: the address is not linear in it."""
     shape = type_of(value).shape
     return 1 if shape[axis] == 1 else coefficient(load.offset, LoopVar(f"i{axis % len(shape)}", shape[axis]))
+
+
+def keeps_columns(op: Op) -> bool:
+    """True if a transpose keeps the contiguous axis, or the tensor is small: strided stores cost more than a
+    transposing kernel."""
+    elements = type_of(op.x).elements
+    return op.permutation[-1] == len(op.permutation) - 1 or (isinstance(elements, int) and elements <= FEW)

@@ -15,6 +15,7 @@ from burn.errors import CompileError
 from burn.kernels.lower import has_rule
 from burn.passes.fusion.choice import FREE, Choice
 from burn.passes.fusion.cluster import Cluster
+from burn.passes.fusion.inlining import inlines, is_in_memory
 from burn.passes.fusion.separate import stores
 
 
@@ -88,8 +89,8 @@ class Rebuild:
         if op is None or value in seen or op.operation not in self.choice.position:
             return
         seen.add(value)
-        inlined = isinstance(unit, Cluster) and self.choice.inlines(unit, user, value)
-        if not inlined or (isinstance(unit, Cluster) and self.choice.in_memory(unit, op)):
+        inlined = isinstance(unit, Cluster) and inlines(self.choice, unit, user, value)
+        if not inlined or (isinstance(unit, Cluster) and is_in_memory(self.choice, unit, op)):
             found.append(self._unit(op))
             return
         self._symbol_needs(op, found)
@@ -108,7 +109,7 @@ class Rebuild:
             inner = op.operation.results[0]
             for reader in inner.uses:
                 user = reader.owner.operation
-                if user in members and self.choice.inlines(cluster, user.opview, inner):
+                if user in members and inlines(self.choice, cluster, user.opview, inner):
                     continue
                 if user in members or self._read_outside(inner, cluster, members):
                     return True
@@ -174,7 +175,7 @@ class Rebuild:
         op = op_of(value)
         if op is not None and op.operation in members:
             return
-        outside = op is None or self.choice.in_memory(cluster, op) or not self.choice.inlines(cluster, user, value)
+        outside = op is None or is_in_memory(self.choice, cluster, op) or not inlines(self.choice, cluster, user, value)
         if outside:
             inputs[value] = None
             return

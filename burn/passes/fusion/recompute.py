@@ -18,9 +18,11 @@ from burn.dialect.query import op_of, settled
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
-from burn.passes.fusion.choice import Choice, is_wider
+from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster, size_of
+from burn.passes.fusion.inlining import is_stored_for
 from burn.passes.fusion.joins import JOINS
+from burn.passes.fusion.producers import is_wider
 
 LONG = 12
 """The most ops of a recomputed value."""
@@ -217,7 +219,7 @@ def can(choice: Choice, recomputation: Recomputation, reader: Cluster) -> bool:
     steps, size = len(recomputation.steps), sum(map(size_of, reader.members))
     return size + steps <= MORE * choice.max_ops and all(
         (JOINS[reader.kind](choice, op, reader) or _is_small_broadcast(choice, op, reader))
-        and not any(choice.is_stored_for(reader, op, operand) for operand in op.operation.operands)
+        and not any(is_stored_for(choice, reader, op, operand) for operand in op.operation.operands)
         for op in recomputation.steps.values()
     )
 
