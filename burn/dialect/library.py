@@ -5,11 +5,14 @@ The runtime's library computes them, with one call per op. On GPUs sorting is ke
 
 from __future__ import annotations
 
+from burn.dialect import ops
 from burn.dialect.batching.rules import COUNTED, leading
-from burn.dialect.dims import Dim, symbol
-from burn.dialect.op import Op, Operand, normalize_axis
+from burn.dialect.compose import part
+from burn.dialect.dims import Dim, at_most, dim_min, symbol
+from burn.dialect.mlir import ir
+from burn.dialect.op import Agreement, Op, Operand, normalize_axis
 from burn.dialect.traits import Trait
-from burn.dialect.types import TensorType
+from burn.dialect.types import TensorType, type_of
 
 
 class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE, kernel="sort", batching=leading("axis")):
@@ -24,6 +27,48 @@ class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE, kernel="sort", batchin
     def infer(cls, x: TensorType, axis: int, descending: bool) -> list[TensorType]:
         normalize_axis(cls, axis, x.rank)
         return [x, x.with_dtype("int64")]
+
+
+class PartialSort(Op, name="partial_sort", traits=Trait.WRITES_IN_PLACE):
+    """The elements at the positions [start, start + size) of x sorted along `axis` as `sort` does, and their original
+    indices. Shapes: x [.., d, ..] -> values [.., size, ..], indices [.., size, ..] int64."""
+
+    x: Operand
+    start: Dim
+    size: Dim
+    axis: int = -1
+    descending: bool = False
+
+    @classmethod
+    def infer(cls, x: TensorType, start: Dim, size: Dim, axis: int, descending: bool) -> list[TensorType]:
+        axis = normalize_axis(cls, axis, x.rank)
+        if not x.rank:
+            cls.fail("a scalar has no axis")
+        extent = x.shape[axis]
+        if (
+            isinstance(start, int)
+            and isinstance(size, int)
+            and isinstance(extent, int)
+            and not (0 <= start <= start + size <= extent)
+        ):
+            cls.fail(f"axis {axis} of {x} has no positions {start} to {start + size - 1}", "start")
+        values = x.with_shape((*x.shape[:axis], size, *x.shape[axis + 1 :]))
+        return [values, values.with_dtype("int64")]
+
+    @classmethod
+    def decompose(cls, x: ir.Value, start: Dim, size: Dim, axis: int, descending: bool) -> list[ir.Value]:
+        found = ops.sort(x, axis=axis, descending=descending)
+        return [part(each, axis % type_of(x).rank, start, size) for each in found]
+
+    def must_agree(self) -> list[Agreement]:
+        """The positions are within the axis, unless there are none."""
+        x = type_of(self.x)
+        extent, some = x.shape[self.axis % x.rank], dim_min(self.size, 1)
+        return [
+            Agreement(end * some, limit * some, "at most")
+            for end, limit in ((self.start + self.size, extent), (self.start * -1, 0))
+            if not at_most(end, limit, self.size)
+        ]
 
 
 class NonZero(Op, name="nonzero", batching=COUNTED):

@@ -118,6 +118,7 @@ FUNCTIONS = {
     "burn_rt_device_await": Function(("ptr", "ptr"), "i32", "status"),
     "burn_lib_collective": Function(("ptr", *["i64"] * 5, "ptr", "i64", "ptr"), "i32", "status"),
     "burn_lib_sort": Function(("ptr", *["i64"] * 5, *["ptr"] * 3), "i32", "status"),
+    "burn_lib_partial_sort": Function(("ptr", *["i64"] * 7, *["ptr"] * 3), "i32", "status"),
     "burn_lib_nonzero": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr"), "i64", "negative"),
     "burn_lib_unique": Function(("ptr", *["i64"] * 5, *["ptr"] * 5), "i64", "negative"),
     "burn_lib_tree_leaves": Function(("ptr", *["i64"] * 10, *["ptr"] * 5), "i32", "status"),

@@ -45,7 +45,7 @@ def test_every_op_is_accounted_for() -> None:
     assert kinds["structure"] == {"yield", "return", "group"}  # terminators, and what fusion makes
     assert kinds["shared"] == {"full", "constant", "weight", "iota", "dim_values", "check_size", "list_empty"}
     assert kinds["composite"] == {
-        "quantize", "dequantize", "split_tiles", "join_tiles", "split_axis", "join_axis", "vjp",
+        "quantize", "dequantize", "split_tiles", "join_tiles", "split_axis", "join_axis", "vjp", "partial_sort",
         "random_key", "random_bits", "random_uniform", "random_normal", "random_kept",
     }  # fmt: skip
     assert kinds["none"] == {

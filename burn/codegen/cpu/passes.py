@@ -20,7 +20,7 @@ ORDERED = "order_scatters{narrow=64}"
 
 def _with(layouts: str, small: bool = False, ordered_sums: bool = False) -> Pipeline:
     composites = GRADIENTS if small else GRADIENTS + TREES
-    layouts = f"loop_slices,{layouts}"
+    layouts = f"loop_slices,partial_sort,{layouts}"
     return pipeline(
         layouts,
         composites,

@@ -104,11 +104,22 @@ class Call:
         return self._words - count
 
 
+def _sorting(entry: EntryBuilder, op: Op) -> Call:
+    real = [d for d in DTYPES if not d.startswith("complex") and d not in ("string", "list")]
+    sizes = around(type_of(op.x).shape, op.axis)
+    return Call(entry, op).number(dtype_code(op, op.x, real), *sizes, int(op.descending))
+
+
 @emits("sort")
 def _sort(entry: EntryBuilder, op: Op) -> None:
-    real = [d for d in DTYPES if not d.startswith("complex") and d not in ("string", "list")]
-    call = Call(entry, op).number(dtype_code(op, op.x, real), *around(type_of(op.x).shape, op.axis), int(op.descending))
-    call.read(op.x).write(*op.operation.results).run("burn_lib_sort")
+    _sorting(entry, op).read(op.x).write(*op.operation.results).run("burn_lib_sort")
+
+
+@emits("partial_sort")
+def _partial_sort(entry: EntryBuilder, op: Op) -> None:
+    entry.check_sizes(op)
+    call = _sorting(entry, op).number(op.start, op.size)
+    call.read(op.x).write(*op.operation.results).run("burn_lib_partial_sort")
 
 
 @emits("nonzero")

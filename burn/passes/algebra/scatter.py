@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, number_like, reshape, transpose, wide
+from burn.dialect.compose import convert, number_like, part, reshape, transpose, wide
 from burn.dialect.indexing import ScatterElements
+from burn.dialect.library import Sort
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import splat
+from burn.dialect.query import op_of, splat
+from burn.dialect.shape import Pad
 from burn.dialect.types import type_of
 from burn.kernels.builders.builder import loop_index, loops
 from burn.kernels.lower import Lowering
@@ -46,6 +48,23 @@ def scatter_in_order(rewriter: Rewriter, op: Op) -> ir.Value | None:
         axis = op.axis % type_.rank
         total = transpose(total, (*range(1, axis + 1), 0, *range(axis + 1, type_.rank)))
     return convert(ops.add(convert(op.x, wide(type_.dtype)), total), type_.dtype)
+
+
+@law("scatter_elements")
+def scatter_of_padding(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """out[order[i]] += updates[i] is a scatter of a window if updates are zero outside of it: the gradient of a part of a sorted
+    row. The order must be a sort's: other indices may be out of range, which is an error."""
+    pad, sort = op_of(op.updates), op_of(op.indices)
+    if op.reduction != "add" or not isinstance(pad, Pad) or not isinstance(sort, Sort) or splat(pad.value) != 0:
+        return None
+    axis, shape = op.axis % type_of(op.x).rank, type_of(pad.x).shape
+    if sort.axis % len(shape) != axis or any(pad.interior):
+        return None
+    if any(low != 0 or high != 0 for i, (low, high) in enumerate(zip(pad.low, pad.high, strict=True)) if i != axis):
+        return None
+    return ops.scatter_elements(
+        op.x, part(op.indices, axis, pad.low[axis], shape[axis]), pad.x, axis=axis, reduction="add"
+    )
 
 
 Steps = tuple[tuple[int, ...], ...]

@@ -14,6 +14,9 @@
 
 int32_t burn_lib_sort(burn_run *run, int64_t dtype, int64_t outer, int64_t n, int64_t inner, int64_t descending,
                       const void *x, void *values, int64_t *indices);
+/* The elements at the positions [start, start + size) of every sorted row, 0 <= start <= n - size: [outer, size, inner]. */
+int32_t burn_lib_partial_sort(burn_run *run, int64_t dtype, int64_t outer, int64_t n, int64_t inner, int64_t descending,
+                              int64_t start, int64_t size, const void *x, void *values, int64_t *indices);
 int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64_t *dims, const void *x,
                          int64_t **indices);
 int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t outer, int64_t n, int64_t inner,

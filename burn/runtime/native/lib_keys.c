@@ -54,48 +54,88 @@ uint64_t burn_lib_zero_mask(int64_t dtype) {
     return t.kind == FLOAT ? all >> 1 : all;
 }
 
+/* Keys of floats take no branches, as signs are not foreseeable. */
 static inline uint64_t key_of(uint64_t word, traits t) {
     uint64_t all = t.bits == 64 ? ~(uint64_t)0 : ((uint64_t)1 << t.bits) - 1, sign = (all >> 1) + 1;
     word &= all;
-    switch (t.kind) {
-    case UNSIGNED:
+    if (t.kind == UNSIGNED)
         return word;
-    case SIGNED:
+    if (t.kind == SIGNED)
         return word ^ sign;
-    case FLOAT_UNSIGNED_ZERO: /* the code of -0 is NaN */
-        if (word == sign)
-            return all;
-        break;
-    case FLOAT:
-        if ((word & ~sign) > t.infinity)
-            return all;
-        if ((word & ~sign) == 0)
-            return sign;
-    }
-    return word & sign ? ~word & all : word | sign;
+    uint64_t magnitude = word & ~sign, key = word ^ ((((uint64_t)0 - (word >> (t.bits - 1))) & all) | sign);
+    if (t.kind == FLOAT_UNSIGNED_ZERO) /* the code of -0 is NaN */
+        return word == sign ? all : key;
+    key = magnitude == 0 ? sign : key;
+    return magnitude > t.infinity ? all : key;
 }
 
-#define KEYS(type)                                                                                                     \
+static inline int32_t short_key_of(uint32_t word, traits t) {
+    uint32_t sign = (uint32_t)1 << 31, magnitude, infinity = (uint32_t)t.infinity << (32 - t.bits);
+    word <<= 32 - t.bits;
+    if (t.kind == UNSIGNED)
+        return (int32_t)(word ^ sign);
+    if (t.kind == SIGNED)
+        return (int32_t)word;
+    magnitude = word & ~sign;
+    int32_t key = (int32_t)(word ^ (((uint32_t)0 - (word >> 31)) & ~sign));
+    if (t.kind == FLOAT_UNSIGNED_ZERO)
+        return word == sign ? INT32_MAX : key;
+    key = magnitude == 0 ? 0 : key;
+    return magnitude > infinity ? INT32_MAX : key;
+}
+
+#define KEYS(type, step, kept)                                                                                         \
     for (int64_t i = 0; i < count; i++) {                                                                              \
         type word;                                                                                                     \
-        memcpy(&word, bytes + i * step * (int64_t)sizeof word, sizeof word);                                           \
-        keys[i * stride] = key_of(word, t);                                                                            \
+        memcpy(&word, bytes + i * (step) * (int64_t)sizeof word, sizeof word);                                         \
+        kept;                                                                                                          \
+    }
+
+/* The loops of one kind of type: no element needs a branch. */
+#define KEYS_OF_KIND(name, kept)                                                                                       \
+    case name:                                                                                                         \
+        t.kind = name;                                                                                                 \
+        switch (t.bytes) {                                                                                             \
+        case 1:                                                                                                        \
+            KEYS(uint8_t, step, kept)                                                                                  \
+            break;                                                                                                     \
+        case 2:                                                                                                        \
+            KEYS(uint16_t, step, kept)                                                                                 \
+            break;                                                                                                     \
+        case 4:                                                                                                        \
+            t.bits = 32;                                                                                               \
+            if (step == 1)                                                                                             \
+                KEYS(uint32_t, 1, kept)                                                                                \
+            else                                                                                                       \
+                KEYS(uint32_t, step, kept)                                                                             \
+            break;                                                                                                     \
+        default:                                                                                                       \
+            KEYS_OF_WORDS(kept)                                                                                        \
+        }                                                                                                              \
+        break;
+
+#define KEYS_OF_EVERY_KIND(kept)                                                                                       \
+    switch (t.kind) {                                                                                                  \
+        KEYS_OF_KIND(UNSIGNED, kept)                                                                                   \
+        KEYS_OF_KIND(SIGNED, kept)                                                                                     \
+        KEYS_OF_KIND(FLOAT, kept)                                                                                      \
+        KEYS_OF_KIND(FLOAT_UNSIGNED_ZERO, kept)                                                                        \
     }
 
 static void part_keys(traits t, const char *bytes, int64_t count, int64_t step, uint64_t *keys, int64_t stride) {
-    switch (t.bytes) {
-    case 1:
-        KEYS(uint8_t)
-        break;
-    case 2:
-        KEYS(uint16_t)
-        break;
-    case 4:
-        KEYS(uint32_t)
-        break;
-    default:
-        KEYS(uint64_t)
-    }
+#define KEYS_OF_WORDS(kept)                                                                                            \
+    t.bits = 64;                                                                                                       \
+    KEYS(uint64_t, step, kept)
+    KEYS_OF_EVERY_KIND(keys[i * stride] = key_of(word, t))
+#undef KEYS_OF_WORDS
+}
+
+void burn_lib_short_keys(int64_t dtype, const void *x, int64_t count, int64_t step, int32_t flip, int32_t *keys) {
+    traits t = TRAITS[dtype];
+    const char *bytes = x;
+#define KEYS_OF_WORDS(kept)
+    KEYS_OF_EVERY_KIND(keys[i] = short_key_of(word, t) ^ flip)
+#undef KEYS_OF_WORDS
 }
 
 void burn_lib_keys(int64_t dtype, const void *x, int64_t count, int64_t step, uint64_t *keys, int64_t stride) {

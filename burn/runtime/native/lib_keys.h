@@ -38,6 +38,8 @@ int64_t burn_lib_key_parts(int64_t dtype); /* keys an element has: 2 for complex
 int burn_lib_key_bytes(int64_t dtype);     /* low bytes of a key that may be other than zero */
 /* The keys of `count` elements that lie `step` elements apart; they are stored `stride` words apart. */
 void burn_lib_keys(int64_t dtype, const void *x, int64_t count, int64_t step, uint64_t *keys, int64_t stride);
+/* The same of a type of at most 4 bytes that is not complex, as signed numbers: the bits of `flip` are inverted. */
+void burn_lib_short_keys(int64_t dtype, const void *x, int64_t count, int64_t step, int32_t flip, int32_t *keys);
 /* The bits of a part that are all 0 in zero; 0 for a type that has no zero. */
 uint64_t burn_lib_zero_mask(int64_t dtype);
 /* Writes a number as Python does to `to` (64 bytes), floats with the fewest digits; returns the length. `number` is a bool, an

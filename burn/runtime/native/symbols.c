@@ -51,6 +51,7 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_rt_device_await),
     /* lib.h: operators that are not loops */
     FUNCTION(burn_lib_sort),
+    FUNCTION(burn_lib_partial_sort),
     FUNCTION(burn_lib_nonzero),
     FUNCTION(burn_lib_unique),
     FUNCTION(burn_lib_tree_leaves),

@@ -80,3 +80,29 @@ func.func @main(%u: tensor<4xf32>) -> tensor<4x4xf32> {
   "burn.return"(%0) : (tensor<4x4xf32>) -> ()
 }
 // CHECK: burn.scatter_nd
+
+// ----- the gradient of the first elements of a sorted row
+func.func @main(%x: tensor<4x100xf32>, %u: tensor<4x10xf32>) -> tensor<4x100xf32> {
+  %none = "burn.full"() {bits = 0 : i64, dtype = "float32", shape = ["4", "100"]} : () -> tensor<4x100xf32>
+  %zero = "burn.full"() {bits = 0 : i64, dtype = "float32", shape = []} : () -> tensor<f32>
+  %v, %i = "burn.sort"(%x) {axis = 1 : i64, descending = true} : (tensor<4x100xf32>) -> (tensor<4x100xf32>, tensor<4x100xi64>)
+  %p = "burn.pad"(%u, %zero) {high = ["0", "90"], interior = array<i64>, low = ["0", "0"]} : (tensor<4x10xf32>, tensor<f32>) -> tensor<4x100xf32>
+  %0 = "burn.scatter_elements"(%none, %i, %p) {axis = 1 : i64, reduction = "add"} : (tensor<4x100xf32>, tensor<4x100xi64>, tensor<4x100xf32>) -> tensor<4x100xf32>
+  "burn.return"(%0) : (tensor<4x100xf32>) -> ()
+}
+// CHECK: [[S:%[0-9]+]]:2 = "burn.sort"(%arg0)
+// CHECK: [[I:%[0-9]+]] = "burn.slice"([[S]]#1) {sizes = ["4", "10"], starts = ["0", "0"]
+// CHECK: "burn.scatter_elements"(%{{.*}}, [[I]], %arg1) {axis = 1 : i64, reduction = "add"}
+// CHECK-NOT: burn.pad
+
+// ----- padding along another axis stays
+func.func @main(%x: tensor<4x100xf32>, %u: tensor<3x100xf32>) -> tensor<4x100xf32> {
+  %none = "burn.full"() {bits = 0 : i64, dtype = "float32", shape = ["4", "100"]} : () -> tensor<4x100xf32>
+  %zero = "burn.full"() {bits = 0 : i64, dtype = "float32", shape = []} : () -> tensor<f32>
+  %v, %i = "burn.sort"(%x) {axis = 1 : i64, descending = true} : (tensor<4x100xf32>) -> (tensor<4x100xf32>, tensor<4x100xi64>)
+  %p = "burn.pad"(%u, %zero) {high = ["1", "0"], interior = array<i64>, low = ["0", "0"]} : (tensor<3x100xf32>, tensor<f32>) -> tensor<4x100xf32>
+  %0 = "burn.scatter_elements"(%none, %i, %p) {axis = 1 : i64, reduction = "add"} : (tensor<4x100xf32>, tensor<4x100xi64>, tensor<4x100xf32>) -> tensor<4x100xf32>
+  "burn.return"(%0) : (tensor<4x100xf32>) -> ()
+}
+// CHECK: "burn.pad"(%arg1
+// CHECK: "burn.scatter_elements"
