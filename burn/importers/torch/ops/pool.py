@@ -275,14 +275,19 @@ def _bounds(d: Dim, wanted: Dim) -> tuple[ir.Value, ir.Value]:
 
 @aten(*(f"adaptive_max_pool{n}d.default" for n in (1, 2, 3)))
 def adaptive_max_pool(node: Node, x: ir.Value, size: list[Dim]) -> list[Any]:
-    """Every part written out to the longest one's length, the rest with the lowest number."""
+    """Without indices, maxima along one axis after another. With them every part is written out to the length of the longest, the
+    rest with the lowest number."""
     n = len(size)
+    if not node.uses(1):
+        for axis, wanted in enumerate(size, type_of(x).rank - n):
+            x = _adaptive_maxima(x, axis, wanted)
+        return [x, None]
     lead, dims = type_of(x).rank - n, type_of(x).shape[-n:]
     lowest = limit(type_of(x).dtype, highest=False)
     cells, lengths, at = x, [], []
     for i, (d, wanted) in enumerate(zip(dims, size, strict=True)):
         low, high = _bounds(d, wanted)
-        length = ceildiv(d, wanted) + (0 if isinstance(d, int) and isinstance(wanted, int) and d % wanted == 0 else 1)
+        length = _longest(d, wanted)
         reach = ops.add(low, ops.iota(shape=(1, length), axis=1))
         inside = ops.lt(reach, high)
         index = ops.select(inside, reach, low)
@@ -293,8 +298,6 @@ def adaptive_max_pool(node: Node, x: ir.Value, size: list[Dim]) -> list[Any]:
         at.append(index)
     cells = _gathered(cells, lead, (*type_of(x).shape[:lead], *size, product(lengths)))
     best = ops.reduce(cells, kind="max", axes=(lead + n,))
-    if not node.uses(1):
-        return [best, None]
     inside = ops.arg_reduce(cells, kind="max", axis=lead + n)
     total: Any = number(0, "int64")
     for i in range(n):
@@ -306,3 +309,19 @@ def adaptive_max_pool(node: Node, x: ir.Value, size: list[Dim]) -> list[Any]:
         )
         total = ops.add(ops.mul(total, dim_value(dims[i])), ops.add(first, step))
     return [best, total]
+
+
+def _longest(d: Dim, wanted: Dim) -> Dim:
+    """The most elements of one of the `wanted` parts of an axis."""
+    return ceildiv(d, wanted) + (0 if isinstance(d, int) and isinstance(wanted, int) and d % wanted == 0 else 1)
+
+
+def _adaptive_maxima(x: ir.Value, axis: int, wanted: Dim) -> ir.Value:
+    """The maxima of the parts of an axis. Shorter parts repeat their last element."""
+    d = type_of(x).shape[axis]
+    if d == wanted:
+        return x
+    low, high = _bounds(d, wanted)
+    reach = ops.add(low, ops.iota(shape=(1, _longest(d, wanted)), axis=1))
+    index = ops.min(reach, ops.sub(high, number(1, "int64")))
+    return ops.reduce(ops.gather(x, index, axis=axis), kind="max", axes=(axis + 1,))
