@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import itertools
 import linecache
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,10 @@ from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.program import with_library
 from burn.dialect.dims import evaluate
 from burn.dialect.functions import BY_NAME
-from burn.dialect.types import numpy_dtype
 from burn.errors import RunError
 from burn.kernels.body import Kernel
 from tests.codegen.gpu import ptx
+from tests.codegen.gpu.triton_interpreter import interpreting
 
 _numbers = itertools.count()
 
@@ -85,104 +85,36 @@ def _tensor(array: np.ndarray) -> Any:
 
 def loaded(text: str) -> dict[str, Any]:
     """The names of a module for the interpreter. Functions of Triton's device library are numpy's here. Functions in Gluon run as
-    Triton's, without their layouts."""
+    Triton's, without their layouts. The interpreter would parse and rewrite each function by itself, which takes much longer."""
+    from triton.runtime import interpreter
+
     text = re.sub(
         r"\n *\w+\.inline_asm_elementwise\(\"[^\"]*(griddepcontrol|prefetch)[^\n]*", "", text
     )  # one kernel runs at a time
     text = text.replace("@gluon.jit", "@triton.jit").replace("gl.constexpr", "tl.constexpr")
     name = f"<printed {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    names: dict[str, Any] = {"__name__": name}
+    names: dict[str, Any] = {"__name__": name, "interpreter_semantic": interpreter.interpreter_semantic}
+    module = ast.parse(text, name)
+    for each in module.body:
+        if isinstance(each, ast.FunctionDef):
+            interpreter.FunctionRewriter.ast_transformer.visit(each)
+    ast.fix_missing_locations(module)
     before = os.environ.get("TRITON_INTERPRET")
     os.environ["TRITON_INTERPRET"] = "1"
     try:
-        exec(compile(text, name, "exec"), names)
+        exec(compile(module, name, "exec"), names)
     finally:
         os.environ.pop("TRITON_INTERPRET")
         if before is not None:
             os.environ["TRITON_INTERPRET"] = before
+    for value in names.values():
+        if isinstance(value, interpreter.InterpretedFunction):
+            value.rewritten_fn[value.fn] = value.fn
     names["libdevice"] = _DeviceLibrary()
     names["gl"] = gluon = _Gluon()
     names["mma_v2"], names["async_copy"] = gluon.mma_v2, _Copies()
     return names
-
-
-@contextmanager
-def interpreting() -> Iterator[None]:
-    """Triton's own library is compiled where it was imported without being told to interpret: not so in here."""
-    import triton.experimental.gluon  # it looks at Triton's library when it is imported  # noqa: F401
-    import triton.language as tl
-    from triton.language import standard
-    from triton.runtime import interpreter
-    from triton.runtime.jit import JITFunction
-
-    def patched(tensor: Any, scope: Any) -> None:
-        patch(tensor, scope)  # numpy makes a number only of arrays without axes
-        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
-
-    def dot(self: Any, a: Any, b: Any, total: Any, *rest: Any) -> Any:
-        widened = [interpreter.TensorHandle(_widened(x), total.dtype) for x in (a, b)]
-        return create_dot(self, *widened, total, *rest)
-
-    def convert(self: Any, value: Any, to: Any, *rest: Any) -> Any:
-        """As the instructions do: the interpreter's own conversion does not know float8_e4m3fn's NaN."""
-        if not value.dtype.scalar.is_fp8() or to.scalar not in (tl.float16, tl.float32):
-            return create_conversion(self, value, to, *rest)
-        kind = np.float16 if to.scalar == tl.float16 else np.float32
-        return interpreter.TensorHandle(_widened(value).astype(kind), to.scalar)
-
-    builder: Any = interpreter.InterpreterBuilder
-    reducing: Any = interpreter.ReduceOps
-    patch, create_dot, reduce_each = interpreter._patch_lang_tensor, builder.create_dot, reducing.generic_reduce
-    create_conversion = builder.create_fp_to_fp
-    kept = [
-        (owner, name, f) for owner in (tl, standard) for name, f in vars(owner).items() if isinstance(f, JITFunction)
-    ]
-    made = {id(f): interpreter.InterpretedFunction(f.fn) for _, _, f in kept}
-    for owner, name, function in kept:
-        setattr(owner, name, made[id(function)])
-    interpreter._patch_lang_tensor, builder.create_dot, reducing.generic_reduce = patched, dot, _reduce
-    builder.create_fp_to_fp = convert
-    try:
-        yield
-    finally:
-        interpreter._patch_lang_tensor, builder.create_dot, reducing.generic_reduce = patch, create_dot, reduce_each
-        builder.create_fp_to_fp = create_conversion
-        for owner, name, function in kept:
-            setattr(owner, name, function)
-
-
-def _reduce(self: Any, given: tuple[Any, ...]) -> list[Any]:
-    """Stands for the interpreter's `generic_reduce`, which calls the combining function for each single element. Here, as on a
-    GPU, neighbours are combined until one is left, in a call for all pairs."""
-    from triton.language.core import tensor
-
-    inputs, axis = self.unravel(given, self.axis)
-    rows = [np.moveaxis(x.handle.data, axis, 0) for x in inputs]
-    while (count := len(rows[0]) // 2 * 2) > 0:
-        neighbours = [
-            self.to_tensor(row[n:count:2], x.dtype) for n in (0, 1) for row, x in zip(rows, inputs, strict=True)
-        ]
-        made = self.combine_fn.fn(*neighbours)
-        pairs = [x.handle.data if isinstance(x, tensor) else x for x in (made if isinstance(made, tuple) else (made,))]
-        rows = [np.concatenate([np.asarray(p, r.dtype), r[count:]]) for p, r in zip(pairs, rows, strict=True)]
-    totals = [row[0] for row in rows]
-    if self.keep_dims:
-        axes = tuple(range(given[0].handle.data.ndim)) if self.axis is None else axis
-        totals = [np.expand_dims(total, axes) for total in totals]
-    return [
-        self.to_tensor(total if total.shape else total.item(), x.dtype) for total, x in zip(totals, inputs, strict=True)
-    ]
-
-
-def _widened(handle: Any) -> np.ndarray:
-    """The elements of an interpreter value; it stores bfloat16 and 8-bit floats as bits, and multiplies these."""
-    if handle.dtype.is_bf16():
-        return (handle.data.astype(np.uint32) << 16).view(np.float32)
-    if handle.dtype.is_fp8():
-        name = "float8_e4m3fn" if handle.dtype.is_fp8e4nv() else "float8_e5m2"
-        return handle.data.view(numpy_dtype(name)).astype(np.float32)
-    return handle.data
 
 
 OTHER_NAMES = {"nearbyint": "round"}

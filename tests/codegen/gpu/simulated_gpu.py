@@ -10,7 +10,8 @@ import numpy as np
 
 from burn.codegen.triton.images import Machine, Source
 from burn.runtime.artefact import KernelImage
-from tests.codegen.gpu.simulated import interpreting, loaded
+from tests.codegen.gpu.simulated import loaded
+from tests.codegen.gpu.triton_interpreter import interpreting
 
 
 class SimulatedGPU:
