@@ -153,6 +153,45 @@ def inputs(rows: int, depth: int, columns: int) -> Program:
     return program.finish([("z", z)])
 
 
+def contraction(program: Program) -> ContractionKernel:
+    """The kernel of a program of one matmul."""
+    with context():
+        pipeline.run(pipeline.parse("fuse,release"), program)
+        (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
+        (call,) = kernels(group, preferences_of(TARGETS["avx2"]))
+    assert isinstance(call.kernel, ContractionKernel)
+    return call.kernel
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "vectors", "part", "narrow"),
+    [
+        (1, 2000, 8, 8, None),
+        (3, 2000, 3, 8, None),
+        (12, 500, 3, 8, None),
+        (16, 2048, 3, 16, None),
+        (40, 2001, 3, 32, None),
+        (1, 330, 8, 8, 2),
+        (64, 2048, 3, None, None),
+        (1, 100, 8, None, 5),  # the rhs fits in a second-level cache
+    ],
+)
+def test_few_rows_read_parts_of_a_large_rhs(
+    rows: int, columns: int, vectors: int, part: int | None, narrow: int | None
+) -> None:
+    """With AVX2 only the code of a last panel that is not filled has masks."""
+    found = contraction(inputs(rows, 500, columns))
+    for name, is_slow in (("avx2", True), ("avx512", False)):
+        target = TARGETS[name]
+        kernel = Tiled.of(found, panel_width(found, target))
+        assert kernel is not None
+        schedule = Schedule.of(kernel, target)
+        assert schedule.part == part and not (part and schedule.copies)
+        assert schedule.masks_last == (is_slow and columns % kernel.width != 0 and not schedule.copies)
+        if is_slow:
+            assert (kernel.width // 8, schedule.narrow) == (vectors, narrow)
+
+
 @pytest.mark.parametrize(
     ("rows", "depth", "columns", "narrow", "wide"),
     [
@@ -171,14 +210,9 @@ def test_panels_of_ragged_columns_are_copied_once(
     rows: int, depth: int, columns: int, narrow: bool, wide: bool
 ) -> None:
     """With AVX2 and with AVX-512. Otherwise the rhs, which fits in a second-level cache, is read in place."""
-    with context():
-        program = inputs(rows, depth, columns)
-        pipeline.run(pipeline.parse("fuse,release"), program)
-        (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
-        (call,) = kernels(group, preferences_of(TARGETS["avx2"]))
-    assert isinstance(call.kernel, ContractionKernel)
+    found = contraction(inputs(rows, depth, columns))
     for name, expected in (("avx2", narrow), ("avx512", wide)):
-        kernel = Tiled.of(call.kernel, panel_width(call.kernel, TARGETS[name]))
+        kernel = Tiled.of(found, panel_width(found, TARGETS[name]))
         assert kernel is not None and not kernel.packed
         schedule = Schedule.of(kernel, TARGETS[name])
         assert (schedule.copies, schedule.block is None) == (expected, expected)

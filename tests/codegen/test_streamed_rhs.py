@@ -10,7 +10,8 @@ import burn
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    ("rows", "depth", "columns"), [(1, 1031, 997), (3, 333, 3001), (8, 1000, 640), (2, 17, 70_001)]
+    ("rows", "depth", "columns"),
+    [(1, 1031, 997), (3, 333, 3001), (8, 1000, 640), (2, 17, 70_001), (13, 700, 333), (33, 500, 515)],
 )
 def test_few_rows(rows: int, depth: int, columns: int, dtype: str) -> None:
     """Depths and columns that fill no whole part and no whole panel."""

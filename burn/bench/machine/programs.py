@@ -42,6 +42,11 @@ def matmul(rows: int, depth: int, columns: int) -> Make:
     return make
 
 
+def matmul_of_inputs(rows: int, depth: int, columns: int) -> Make:
+    """By a matrix that is read in place."""
+    return lambda: trace_examples(lambda x, w: x @ w, (f"float32[{rows}, {depth}]", f"float32[{depth}, {columns}]"))
+
+
 def attention(heads: int, length: int, depth: int) -> Make:
     def attend(q: Any, k: Any, v: Any) -> Any:
         return ops.attention(q, k, v, scale=depth**-0.5)

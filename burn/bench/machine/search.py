@@ -110,6 +110,8 @@ def searches(target: Target) -> Iterator[Search]:
     yield Search("second-level cache", [tall], _each("l2_block", *(kib << 10 for kib in (128, 256, 384, 768, 1536))))
     yield Search("depth of tiles", [long], _each("depth_part", 512, 1024, 2048, 4096))
     yield Search("unrolling", [matmul, programs.matmul(33, 256, 512)], _each("unroll", 2, 4, 8))
+    read_once = [programs.matmul_of_inputs(rows, 2000, 2048) for rows in (1, 2, 6)]
+    yield Search("rows read at a time", read_once, _each("streams", 4, 8, 16, 32))
     attention = programs.attention(4, 512, 64)
     yield Search("keys of attention", [attention], _each("attention_keys", 64, 128, 256, 512))
     yield Search("rows of attention", [attention], _each("attention_rows", 32, 64, 128))

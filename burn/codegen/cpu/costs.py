@@ -44,6 +44,13 @@ class Costs:
         "bytes of a matmul's lhs that stay in the second-level cache while panels are read",
     )
     depth_part: int = _cost(1024, 256, 16384, "the depth that a matmul's tile accumulates at a time", _POWERS)
+    streams: int = _cost(
+        8,
+        1,
+        64,
+        "rows of a matrix in memory that a kernel reads at a time: hardware prefetchers follow about so many, and lines of rows "
+        "that are a power of two apart share the ways of a first-level cache's set",
+    )
     held: int = _cost(
         1 << 20, 64 << 10, 64 << 20, "bytes that a thread keeps in the second-level cache between two loops of a kernel"
     )

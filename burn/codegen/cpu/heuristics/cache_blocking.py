@@ -6,7 +6,7 @@ from burn.codegen.cpu.heuristics.epilogue import parts_masks
 from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, ceildiv, coefficient, floordiv, product
+from burn.dialect.dims import Dim, ceildiv, coefficient, exact_div, floordiv, product
 from burn.dialect.types import DTYPES
 
 STAGE = 512
@@ -17,11 +17,8 @@ MANY_ROWS = 64
 """Rows from which a long, or possibly long, depth is split."""
 
 
-FEW_ROWS = 8
-"""The most rows of a matmul that reads its rhs once, so that memory bounds its time."""
-
-STREAMS = 16
-"""Rows of an rhs in place that such a matmul reads at a time. Hardware prefetchers follow about 16 to 32 streams."""
+MOST_STREAMS = 4
+"""Multiples of `Costs.streams` that several tiles of rows read at a time."""
 
 
 def depth_part(kernel: Tiled, rows: Dim, target: Target) -> int | None:
@@ -31,22 +28,25 @@ def depth_part(kernel: Tiled, rows: Dim, target: Target) -> int | None:
         return None
     depth, columns, part = kernel.inner.extent, kernel.column.extent, target.costs.depth_part
     if isinstance(depth, int):
-        if depth > STREAMS and _streams(kernel, rows, target):
-            return STREAMS
+        if streams := rhs_streams(kernel, rows, target):
+            return min(streams, depth)
         long = not isinstance(rows, int) or rows >= MANY_ROWS or kernel.blocks is not None
         return part if depth > 1.5 * part and long else None
     many = isinstance(rows, int) and isinstance(columns, int) and min(rows, columns) >= MANY_ROWS
     return part if many else None
 
 
-def _streams(kernel: Tiled, rows: Dim, target: Target) -> bool:
-    """True if few rows read a large rhs in place. A panel of all its rows is a line or two of each page, which no prefetcher
-    follows; parts of the depth read whole rows."""
+def rhs_streams(kernel: Tiled, rows: Dim, target: Target) -> int:
+    """Rows of a large rhs in place that tiles of few rows of the lhs read at a time; 0 if they read panels of the whole depth.
+    Such a panel is a line or two of each page, which no prefetcher follows, while parts of the depth read whole rows. Sums are
+    read and written once for each part, so a part has about as many rows as the lhs."""
     in_place = not kernel.packed and kernel.has_contiguous_columns and kernel.blocks is None and kernel.run == 1
-    if not in_place or not isinstance(rows, int) or rows > FEW_ROWS:
-        return False
+    if not in_place or not isinstance(rows, int) or rows >= MANY_ROWS or kernel.outer or kernel.valid:
+        return 0
     right = kernel.depth_elements * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
-    return isinstance(right, int) and right > target.costs.l2_block
+    if not isinstance(right, int) or right <= target.costs.l2_block:
+        return 0
+    return target.costs.streams * max(1, min(rows // target.costs.streams, MOST_STREAMS))
 
 
 def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None, target: Target) -> int:
@@ -125,6 +125,8 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None, target:
     """
     if not kernel.has_contiguous_columns or kernel.blocks is not None:
         return True
+    if rhs_streams(kernel, rows, target):
+        return False
     tiles = ceildiv(rows, tile)
     return isinstance(tiles, int) and _pays_to_copy(kernel, min(tiles, block or tiles), target)
 
@@ -132,6 +134,13 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None, target:
 def _pays_to_copy(kernel: Tiled, tiles: Dim, target: Target) -> bool:
     """True if so many tiles of rows read a panel that is not contiguous."""
     return not kernel.packed and isinstance(tiles, int) and tiles >= target.costs.copied_tiles
+
+
+def masks_last(kernel: Tiled, rolls: bool, copies: bool, target: Target) -> bool:
+    """True if the last panel of an rhs in place has code of its own, because columns may not fill it and masked loads are slow.
+    Eight masks would also take half of the vector registers. rolls: the epilogue is a loop over all vectors."""
+    is_ragged = exact_div(kernel.column.extent, kernel.width) is None
+    return parts_masks(target) and is_ragged and not (kernel.packed or copies or rolls)
 
 
 FIRST_LEVEL = 32 << 10

@@ -78,14 +78,14 @@ def _cheapest_pairs(columns: int, target: Target) -> int:
 
 
 def panel_width(kernel: ContractionKernel, target: Target) -> int:
-    """Columns of a panel of an unpacked rhs. With one or two rows there are registers for more vectors, so that longer
+    """Columns of a panel of an unpacked rhs. With up to three rows there are registers for more vectors, so that longer
     runs of the rhs are read at a time."""
     columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
     rows = product([v.extent for v in kernel.rows])
     default = panel_vectors(target)
     if target.compact:
         return _fitting(columns, (default, 1), lanes) if isinstance(columns, int) else default * lanes
-    few = {1: 8, 2: 4}.get(rows, default) if isinstance(rows, int) else default
+    few = {1: 8, 2: 4, 3: 3}.get(rows, default) if isinstance(rows, int) else default
     if few > default:
         return (
             _fitting(columns, (few, default, *range(default - 1, 0, -1)), lanes)

@@ -23,8 +23,9 @@ from burn.dialect.types import DTYPES
 
 
 class Accumulation:
-    """The multiply-adds of a kernel's tiles. `vectors` is the number of vectors of the current panel; the current tile is
-    number `tile_in_block` of the `in_block` tiles that read a panel consecutively. `read` has the operands."""
+    """The multiply-adds of a kernel's tiles. `vectors` is the number of vectors of the current panel, which has all its columns
+    if `is_whole`. The current tile is number `tile_in_block` of the `in_block` tiles that read a panel consecutively. `read` has
+    the operands."""
 
     def __init__(self, kernel: Tiled, schedule: Schedule, target: Target, emitter: ScalarEmitter) -> None:
         self.kernel, self.schedule = kernel, schedule
@@ -32,6 +33,7 @@ class Accumulation:
         self.element = conversions.element_type(kernel.dtype)
         self.lanes = vector_lanes(kernel, target)
         self.vectors = kernel.width // self.lanes
+        self.is_whole = False
         self.type = vector(self.lanes, self.element)
         self.tile_in_block: Int = 0
         self.in_block: Int = 1
@@ -92,7 +94,7 @@ class Accumulation:
         lefts = read.row_addresses(rows)
         emitter.bindings[kernel.inner] = read.start
         right = read.column_address()
-        masks = None if kernel.packed or read.copied is not None else read.masks()
+        masks = None if kernel.packed or read.copied is not None or self.is_whole else read.masks()
         depth = read.length()
         if read.staged is None:
             return self._run(depth, carried, lefts, read.left_step(), right, masks)

@@ -106,19 +106,21 @@ class _Printer:
                 self._of_panel(panel, first, slot)
 
     def _of_panel(self, panel: Int, first: Int, slot: Int) -> None:
-        """A tile of a panel; the last panel may need fewer vectors."""
-        code, emitter, narrow = self.code, self.emitter, self.schedule.narrow
-        if narrow is None:
+        """A tile of a panel; the last panel may need fewer vectors, or masks."""
+        code, emitter, schedule = self.code, self.emitter, self.schedule
+        if schedule.narrow is None and not schedule.masks_last:
             self._tile(first, slot)
             return
         default = self.accumulation.vectors
         last = code.cmp("eq", code.value(panel), code.value(code.sub(emitter.dim(self.kernel.panel.extent), 1)))
         with code.if_(last), emitter.scope():
-            self.accumulation.vectors = self.epilogue.vectors = narrow
+            self.accumulation.vectors = self.epilogue.vectors = schedule.narrow or default
             self._tile(first, slot)
             self.accumulation.vectors = self.epilogue.vectors = default
         with code.else_(), emitter.scope():
+            self.accumulation.is_whole = schedule.masks_last
             self._tile(first, slot)
+            self.accumulation.is_whole = False
 
     def _tile(self, first: Int, slot: Int) -> None:
         """The tile of rows from `first` on. `slot` is its number among the tiles whose accumulators are stored between parts

@@ -9,6 +9,7 @@ from burn.codegen.cpu.heuristics.cache_blocking import (
     depth_part,
     fetches_ahead,
     held_tiles,
+    masks_last,
     row_block,
     rows_outside,
     transposed_block,
@@ -49,7 +50,7 @@ class Schedule:
     - `ahead`: the next panel is prefetched
     - `together`, `ragged`: the unroll factor without `split`, and if a remainder may exist
     - `rows_outside`: batches within a block of rows, instead of blocks of rows within a batch
-    - `narrow`: vectors of the last panel, if it has fewer columns
+    - `narrow`: vectors of the last panel, if it has fewer columns; `masks_last`: only the code of the last panel has masks
     - `skips`: taps of a window that lie in the padding for all rows of a tile are left out
     - `interior`: tiles that read no padding have code of their own
     """
@@ -70,6 +71,7 @@ class Schedule:
     ragged: bool
     rows_outside: bool = False
     narrow: int | None = None
+    masks_last: bool = False
     skips: bool = False
     interior: bool = False
 
@@ -120,6 +122,7 @@ class Schedule:
             ragged=any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0)),
             rows_outside=order.rows_outside,
             narrow=None if rolls else last_vectors(kernel.column.extent, kernel.width, kernel.width // vectors),
+            masks_last=masks_last(kernel, rolls, order.copies, target),
             skips=skips_padding(kernel, tile, vectors, target),
             interior=separates_interior(kernel, tile, vectors, target),
         )
