@@ -29,6 +29,7 @@ from burn.tensors import Tensor, constant, trees
 from burn.tensors.base import made
 from burn.tensors.concatenation import where
 from burn.tensors.gradients import Gradients, value_and_grad
+from burn.tensors.no_gradient import no_gradient
 from burn.tensors.tracer import active
 from burn.tracing.arguments import bound
 from burn.train import states
@@ -226,6 +227,8 @@ class Step:
             args, kwargs = narrowed((args, kwargs), self._precision)
         with rounded(self.model, self._precision):
             (_, (loss, extra)), found = value_and_grad(scaled, has_aux=True)(self.model, args, kwargs)
+        if paths and found.unused.issuperset(paths):
+            raise no_gradient(loss.value, list(paths))
         gradients = {own: found[path].astype(moved[own].dtype) for path, own in paths.items()}
         if factor is not None:
             gradients = {path: g * (1.0 / factor) for path, g in gradients.items()}
@@ -355,7 +358,8 @@ def step(
     zero does count.
 
     Raises TypeMismatch for an optimizer of another model, for limits or numbers of parts that are not positive, and for an
-    unknown precision. The first call raises CompileError if the memory is not enough."""
+    unknown precision. The first call raises CompileError if the memory is not enough, and TypeMismatch if the loss depends on
+    none of the parameters that the optimizer moves."""
     for name, limit in {"clip_norm": clip_norm, "clip_value": clip_value}.items():
         if limit is not None and not (isinstance(limit, (int, float)) and limit > 0):
             raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit!r:.80}"])
