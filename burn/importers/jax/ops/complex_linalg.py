@@ -22,8 +22,8 @@ from burn.importers.jax.ops.empty import empty
 from burn.importers.jax.ops.householder import from_left, from_right, reflector
 from burn.importers.jax.ops.linalg import unit_diagonal
 from burn.importers.lax.scalars import is_empty
-from burn.tensors import schur
 from burn.tensors.base import made
+from burn.tensors.linalg import schur
 
 for _name in (
     *("cholesky_update", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "ormqr", "symmetric_product"),

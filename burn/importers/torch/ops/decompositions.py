@@ -13,9 +13,10 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
 from burn.importers.torch.ops.linalg import adjoint_of, full
-from burn.tensors import Tensor, reflectors
+from burn.tensors import Tensor
 from burn.tensors.base import made
 from burn.tensors.creation import eye
+from burn.tensors.linalg import reflectors
 
 
 def _empty(node: Node, *results: int) -> list[ir.Value]:

@@ -19,7 +19,7 @@ from burn.tensors.base import made
 from burn.tensors.complexes import complex
 from burn.tensors.control import loop
 from burn.tensors.creation import eye, ones, zeros
-from burn.tensors.jacobi import EPSILON
+from burn.tensors.linalg.jacobi import EPSILON
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from burn.dialect import compose
 from burn.tensors.base import made
 from burn.tensors.creation import eye
-from burn.tensors.jacobi import EPSILON
+from burn.tensors.linalg.jacobi import EPSILON
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor

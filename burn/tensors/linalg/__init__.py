@@ -1,0 +1,1 @@
+"""Linear algebra: factorisations, what they solve, and their derivatives. `burn.linalg` has the public names."""
