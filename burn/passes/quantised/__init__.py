@@ -1,0 +1,1 @@
+"""Arithmetic on quantised tensors, as the pass `integers` rewrites it."""
