@@ -29,7 +29,7 @@ from burn.codegen.cpu.window_prefetch import fetch
 from burn.codegen.cpu.window_sums import Sums, all_inside
 from burn.codegen.cpu.windows import AdjacentWindows, Pair
 from burn.codegen.host.emit import Int, Value, vector
-from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, product
+from burn.dialect.dims import Dim, Expr, LoopVar, atoms, ceildiv, coefficient, product
 from burn.dialect.types import DTYPES
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, walk
 from burn.kernels.parameters import argument_names
@@ -422,9 +422,10 @@ class _Printer:
             for write in stage.writes:
                 self.emitter.store(write.buffer, write.offset, write.value)
 
-        self._nest(stage.loops, body)
+        self._nest(stage.loops, body, [a for w in stage.writes for a in atoms(w.offset) if isinstance(a, Fetched)])
 
-    def _nest(self, loops: Sequence[LoopVar], body: Callable[[], object]) -> None:
+    def _nest(self, loops: Sequence[LoopVar], body: Callable[[], object], fetched: Sequence[Fetched]) -> None:
+        """fetched: the indices that data determines. Those of a vectorised loop are the same for its iterations."""
         code, emitter = self.code, self.emitter
         if not loops:
             with emitter.scope():
@@ -432,8 +433,12 @@ class _Printer:
             return
         first, rest = loops[0], loops[1:]
         if first == self.lane:
-            self._lanes(0, emitter.dim(first.extent), lambda: self._nest(rest, body))
+            extent = emitter.dim(first.extent)
+            with code.if_(code.cmp("slt", 0, extent)) if fetched else nullcontext(), emitter.scope():
+                for atom in fetched:
+                    emitter.dim(Expr.of(atom))
+                self._lanes(0, extent, lambda: self._nest(rest, body, fetched))
             return
         with code.for_(0, emitter.dim(first.extent)) as loop, emitter.scope():
             emitter.bindings[first] = loop.iv
-            self._nest(rest, body)
+            self._nest(rest, body, fetched)

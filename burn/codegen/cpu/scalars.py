@@ -20,6 +20,7 @@ from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.spans import Span, load_span, mask_of, span_of
 from burn.codegen.host.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
+from burn.dialect.indexing import FROM_START
 from burn.errors import CompileError
 from burn.kernels.body import (
     Accumulator,
@@ -50,6 +51,21 @@ def short_rows(kernel: LoopKernel) -> set[int]:
     offsets = [node.offset for node in loads if node.dtype == "float32"]
     found = [a.extent for o in offsets for a in loop_atoms(o) if isinstance(a, Fetched) and coefficient(o, a) == 1]
     return {extent for extent in found if isinstance(extent, int) and 0 < extent <= NUMBERS}
+
+
+def index_from_start(source: Scalar) -> Scalar | None:
+    """The index before `burn.from_start`, which makes a negative one too small for any axis. None for other sources."""
+    match source:
+        case Apply(
+            function="select",
+            args=(
+                Apply(function="lt", args=(index, Const(value=0))),
+                Apply(function="add", args=(shifted, Const(value=lowest))),
+                same,
+            ),
+        ) if shifted is index is same and lowest == -FROM_START:
+            return index
+    return None
 
 
 class ScalarEmitter:
@@ -187,14 +203,15 @@ class ScalarEmitter:
         for memo in self._memo:
             if key in memo:
                 return memo[key]
-        code = self.code
-        raw = self.value(atom.source)
+        code, index = self.code, index_from_start(atom.source)
+        raw = self.value(atom.source if index is None else index)
         if atom.certain:
             self._memo[-1][key] = raw
             return raw
         extent = code.splat(code.value(self.dim(atom.extent)), lanes_of(raw.type))
-        zero = code.const(0, raw.type)
-        wrapped = code.select(code.cmp("slt", raw, zero), code.op("arith.addi", raw, extent), raw)
+        zero, wrapped = code.const(0, raw.type), raw
+        if index is None:
+            wrapped = code.select(code.cmp("slt", raw, zero), code.op("arith.addi", raw, extent), raw)
         bad = code.cmp("uge", wrapped, extent)
         lanes = lanes_of(raw.type)
         if lanes > 1 and self.mask is not None:
@@ -204,13 +221,13 @@ class ScalarEmitter:
         if lanes == 1 and self.mask is not None:
             some = code.raw(f"vector.reduction <or>, {self.mask} : {self.mask.type} into i1", "i1")
             any_bad = code.op("arith.andi", any_bad, some)
-        worst = raw
-        if lanes > 1:
-            shown = code.select(bad, raw, zero)
-            low = code.raw(f"vector.reduction <minsi>, {shown} : {raw.type} into i64", "i64")
-            high = code.raw(f"vector.reduction <maxsi>, {shown} : {raw.type} into i64", "i64")
-            worst = code.select(code.cmp("slt", low, 0), low, high)
-        with code.if_(any_bad):
+        with code.if_(any_bad), self.scope():
+            worst = self.value(atom.source)
+            if lanes > 1:
+                shown = code.select(bad, worst, zero)
+                low = code.raw(f"vector.reduction <minsi>, {shown} : {raw.type} into i64", "i64")
+                high = code.raw(f"vector.reduction <maxsi>, {shown} : {raw.type} into i64", "i64")
+                worst = code.select(code.cmp("slt", low, 0), low, high)
             site = code.const(self.site(atom.site))
             code.call("burn_rt_kernel_fail", [self.worker, code.const(Status.INDEX_OUT_OF_RANGE), site, worst])
         self._memo[-1][key] = result

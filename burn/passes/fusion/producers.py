@@ -45,6 +45,7 @@ def merge_producers(choice: Choice, op: Op, cluster: Cluster, new: bool = False)
                     or (reader is op and _recomputes(choice, other, op, cluster))
                     or _computes_operand(choice, other, op, cluster)
                     or (reader is op and _pads(choice, other, op))
+                    or (reader is op and _feeds(choice, other, op))
                 )
                 and cluster.size + other.size <= choice.max_ops
                 and not leads_to(cluster.needs - {other}, other)
@@ -126,6 +127,18 @@ def _is_chain(choice: Choice, cluster: Cluster) -> bool:
         m.FUNCTION not in EXPENSIVE if isinstance(m, Pointwise) else computes_operands(choice, m)
         for m in cluster.members
     )
+
+
+def _feeds(choice: Choice, other: Cluster, op: Op) -> bool:
+    """True if a loop is cheap and only computes what a scatter or a cumulative reduction reads, element by element on one thread.
+    Their kernel reads each element once, so that the loop's results need not be in memory."""
+    if op.KERNEL not in ("scatter", "cumulative") or choice.preferences.parallel_scatter:
+        return False
+    few = len(other.members) <= choice.preferences.concat_chain
+    cheap = all(
+        isinstance(m, Gather) or (isinstance(m, Pointwise) and m.FUNCTION not in EXPENSIVE) for m in other.members
+    )
+    return few and cheap and choice.serves(other, op, views=True)
 
 
 def _pads(choice: Choice, other: Cluster, op: Op) -> bool:

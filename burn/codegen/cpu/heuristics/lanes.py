@@ -76,7 +76,7 @@ def _cost(offset: Dim, loop: LoopVar, lanes: int) -> float:
 def possible_lanes(kernel: LoopKernel) -> list[LoopVar]:
     """The loops that can be vectorised."""
     inner = {s.loops[-1] for s in kernel.stages if s.loops}
-    if any(s.order != "parallel" for s in kernel.stages):
+    if any(s.order != "parallel" and not _writes_apart(s) for s in kernel.stages):
         inner = set()
     scratch = any(b.access == "scratch" for b in kernel.buffers)  # scratch holds one row: rows cannot be lanes
     candidates = [] if scratch else list(kernel.parallel[-1:])
@@ -85,6 +85,20 @@ def possible_lanes(kernel: LoopKernel) -> list[LoopVar]:
     elif len(inner) == 1:
         candidates += inner
     return [v for v in candidates if v.extent != 1]
+
+
+def _writes_apart(stage: Stage) -> bool:
+    """True if the iterations of a scatter's last loop write neighbouring elements, wherever those are: an update is a row."""
+    if stage.order != "scatter" or not stage.loops:
+        return False
+    last = stage.loops[-1]
+    return all(coefficient(w.offset, last) == 1 and not _is_fetched_by(w.offset, last) for w in stage.writes)
+
+
+def _is_fetched_by(dim: Dim, loop: LoopVar) -> bool:
+    """True if an index map has fetched indices that depend on a loop."""
+    fetched = [a for a in loop_atoms(dim) if isinstance(a, Fetched)]
+    return any(loop in loop_atoms(d) for a in fetched for node in walk(a.source) for d in own_dims(node))
 
 
 def _score(kernel: LoopKernel, loop: LoopVar, lanes: int) -> float:
@@ -101,7 +115,7 @@ def _score(kernel: LoopKernel, loop: LoopVar, lanes: int) -> float:
         for dim, weight in accesses:
             if isinstance(dim, int) or loop not in loop_atoms(dim):
                 continue
-            step = None if any(isinstance(a, Fetched) for a in loop_atoms(dim)) else coefficient(dim, loop)
+            step = None if _is_fetched_by(dim, loop) else coefficient(dim, loop)
             if step is None and _is_span(dim, loop, lanes):
                 continue
             score += weight if step == 1 else -0.5 * weight if step is None else -0.25 * weight
