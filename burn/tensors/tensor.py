@@ -19,7 +19,9 @@ import numpy as np
 import burn.markup as markup
 from burn.dialect.deferred import Deferred
 from burn.dialect.functions import FUNCTIONS, Function
-from burn.errors import TypeMismatch
+from burn.dialect.op import site
+from burn.dialect.query import op_of
+from burn.errors import Problem, TypeMismatch
 from burn.evaluation import family
 from burn.runtime import _native
 from burn.runtime.arrays import Array
@@ -30,6 +32,7 @@ from burn.tensors import numpy_protocol
 from burn.tensors.aliases import accepted
 from burn.tensors.at import Updates
 from burn.tensors.base import Base, of_array
+from burn.tensors.tracer import current
 
 _INSTEAD = {
     "truth value": "Use burn.cond for `if`, burn.while_loop for `while`, burn.scan for `for`, burn.where to choose by element",
@@ -234,7 +237,11 @@ class Tensor(Updates):
     def _unknown(self, what: str) -> NoReturn:
         self._must_be_alive()
         text = f"{self!r} has no elements yet: it belongs to a program that is being traced. {_INSTEAD[what]}"
-        raise TypeMismatch(f"{what} of a traced tensor", [text])
+        op = op_of(self.value)
+        if op is None and not self.ndim and (name := current().input_name(self.value)):
+            hint = f"'{name}' is an argument: burn.jit passes a Python number unchanged if it is named in static="
+            raise TypeMismatch(f"{what} of a traced tensor", [Problem(text, hint=hint)])
+        raise TypeMismatch(f"{what} of a traced tensor", [Problem(text, node="" if op is None else site(op))])
 
 
 def _method(row: Function) -> Callable[[Tensor], Tensor]:

@@ -88,6 +88,11 @@ class Tracer:
             known = self._constants[id(owner)] = (owner, self.literal(weight, hint))
         return known[1]
 
+    def input_name(self, value: ir.Value) -> str:
+        """The name of the program's input that a value is; "" for another value."""
+        pairs = zip(self.program.input_names, self.program.inputs, strict=False)  # the random state has no name
+        return next((name for name, known in pairs if known == value), "")
+
     def captured(self, value: Deferred, weight: Callable[[], Weight]) -> ir.Value:
         """The value of a lazy tensor that the function uses: a constant of its elements."""
         return self.constant(value, weight(), "constant")

@@ -132,3 +132,18 @@ def test_the_dashboard_names_what_it_needs() -> None:
     script = "import sys; sys.modules['textual'] = None; import burn.train.dashboard"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "ImportError: the dashboard is drawn by textual: pip install 'burn-mlir[train]'" in done.stderr
+
+
+def test_python_control_flow_on_a_traced_tensor_names_the_line_and_the_argument() -> None:
+    def repeated(x: burn.Tensor, n: int = 2) -> burn.Tensor:
+        for _ in range(n):
+            x = x + 1
+        return x
+
+    with pytest.raises(BurnError, match=r"'n' is an argument: .* if it is named in static="):
+        burn.jit(repeated)(X, n=3)
+    np.testing.assert_array_equal(burn.jit(repeated, static="n")(X, n=3), X + 3)
+    uses: tuple[Callable[[burn.Tensor], Any], ...] = (lambda x: x if x.sum() > 0 else -x, lambda x: float(x.mean()))
+    for use in uses:
+        with pytest.raises(BurnError, match=r"node '(gt|div) \(test_mistakes.py:\d+\)': .* has no elements yet"):
+            burn.jit(use)(X)
