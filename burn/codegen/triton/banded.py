@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from burn.codegen.triton.abilities import Abilities
-from burn.codegen.triton.functions import narrowed
+from burn.codegen.triton.bands import HALF, Bands, atoms_of, factors_of, reads_indices, taps_of
 from burn.codegen.triton.heuristics.banded import (
     DEPTH,
     LEAST_CHANNELS,
-    LEAST_RESULTS,
     LEAST_TAPS,
     RESULTS,
     BandBlock,
@@ -27,55 +26,24 @@ from burn.codegen.triton.heuristics.banded import (
 )
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely
 from burn.codegen.triton.windows import bounded, by_stride, contiguous, is_whole, only_reduction, tile_multiple
-from burn.dialect.dims import Atom, Dim, LoopVar, atoms, ceildiv, product
-from burn.dialect.types import HALF_DTYPES
+from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import (
     Apply,
     Convert,
-    Fetched,
     LoopKernel,
     Reduced,
-    Reduction,
     Rewriter,
     Scalar,
     Stage,
     children,
-    own_dims,
     walk,
 )
 from burn.kernels.sliding import Slide, slides
 
-HALF = frozenset(HALF_DTYPES)
-
 
 @dataclass(frozen=True)
-class Geometry:
-    """How results are matmuls. band: the slide along the results of a step; walked: the slide along which a tile walks, the band
-    itself in one dimension; outer: further slides, whose taps are matrices of their own; results: of a step."""
-
-    band: Slide
-    walked: Slide
-    outer: tuple[Slide, ...]
-    results: int
-
-    @property
-    def is_flat(self) -> bool:
-        return self.band == self.walked
-
-    @property
-    def columns(self) -> int:
-        """The columns of a matrix: the results of a step, and more if fewer fit its positions."""
-        return DEPTH if self.is_flat else RESULTS
-
-    @property
-    def span(self) -> int:
-        """The positions under a window."""
-        return (taps_of(self.band) - 1) * self.band.dilation + 1
-
-    @property
-    def needed(self) -> int:
-        """The positions of a step that windows read."""
-        return DEPTH if self.is_flat else (self.results - 1) * self.band.stride + self.span
+class Geometry(Bands):
+    """How results are matmuls. outer: slides whose taps are matrices of their own."""
 
     @property
     def reached(self) -> tuple[int, ...]:
@@ -83,11 +51,6 @@ class Geometry:
         if self.is_flat:
             return tuple(range(-(-(self.results - 1 + self.span) // DEPTH)))
         return tuple(i * self.walked.dilation for i in range(taps_of(self.walked)))
-
-    @property
-    def stride(self) -> int:
-        """Steps of positions between two steps of results."""
-        return 1 if self.is_flat else self.walked.stride
 
     def extent(self) -> Dim:
         """Steps of results."""
@@ -127,7 +90,7 @@ def banded_of(kernel: LoopKernel, abilities: Abilities, hints: SizeHints = UNKNO
     if separated is None:
         return None
     image, weight = separated
-    own = [v for v in kernel.parallel if v in _atoms(weight)]
+    own = [v for v in kernel.parallel if v in atoms_of(weight)]
     if own != [contiguous(kernel, kernel.parallel)] or not isinstance(own[0].extent, int):
         return None
     geometry = _geometry(kernel, own[0], found)
@@ -145,36 +108,11 @@ def banded_of(kernel: LoopKernel, abilities: Abilities, hints: SizeHints = UNKNO
     return Banded(made, geometry, own[0], tiled, block)
 
 
-def factors_of(reduction: Reduction) -> tuple[Scalar, Scalar] | None:
-    """The factors of a sum in float32 of multiplied values in half precision."""
-    match reduction:
-        case Reduction(kind="sum", body=Apply(function="mul", args=(lhs, rhs))):
-            found = narrowed((lhs, rhs), reduction.dtype)
-            return None if found is None else (found[0], found[1])
-    return None
-
-
-def reads_indices(kernel: LoopKernel) -> bool:
-    """True if results are read or written at indices from data."""
-    nodes = [dim for s in kernel.stages for node in walk(*s.scalars) for dim in own_dims(node)]
-    nodes += [w.offset for s in kernel.stages for w in s.writes]
-    return any(isinstance(atom, Fetched) for dim in nodes for atom in atoms(dim))
-
-
-def _atoms(node: Scalar) -> set[Atom]:
-    return {atom for part in walk(node) for dim in own_dims(part) for atom in atoms(dim)}
-
-
-def taps_of(slide: Slide) -> int:
-    assert isinstance(slide.tap.extent, int)
-    return slide.tap.extent
-
-
 def _separated(body: Apply, found: Sequence[Slide]) -> tuple[Scalar, Scalar] | None:
     """(the factor that reads positions, the one that reads taps)."""
     positions, taps, moving = ({getattr(s, name) for s in found} for name in ("position", "tap", "moving"))
     for image, weight in (body.args, body.args[::-1]):
-        read, weighed = _atoms(image), _atoms(weight)
+        read, weighed = atoms_of(image), atoms_of(weight)
         if positions <= read and not read & (taps | moving) and not weighed & (positions | moving):
             return image, weight
     return None
@@ -187,8 +125,7 @@ def _geometry(kernel: LoopKernel, channel: LoopVar, found: Sequence[Slide]) -> G
     if not outer:
         return Geometry(band, band, (), DEPTH) if band.stride == 1 else None
     geometry = Geometry(band, outer[-1], tuple(outer[:-1]), RESULTS)
-    results = min(RESULTS, (DEPTH - geometry.span) // band.stride + 1)
-    return replace(geometry, results=results) if results >= LEAST_RESULTS else None
+    return geometry.fitted()
 
 
 def _block(

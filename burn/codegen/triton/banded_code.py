@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import product as combinations
 
-from burn.codegen.triton.banded import HALF, Banded, taps_of
+from burn.codegen.triton.banded import Banded
 from burn.codegen.triton.banded_memory import Memory
+from burn.codegen.triton.bands import HALF, taps_of
 from burn.codegen.triton.code import Axis, Code, Guard
 from burn.codegen.triton.functions import triton_type
 from burn.codegen.triton.heuristics.banded import (

@@ -15,12 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from burn.codegen.triton.abilities import Abilities
-from burn.codegen.triton.banded import HALF, factors_of, reads_indices, taps_of
+from burn.codegen.triton.bands import HALF, Bands, atoms_of, factors_of, reads_indices, taps_of
+from burn.codegen.triton.heuristics.banded import DEPTH, RESULTS
 from burn.codegen.triton.heuristics.depthwise_gradient import (
-    DEPTH,
     LEAST_CHANNELS,
-    LEAST_RESULTS,
-    RESULTS,
     VECTOR,
     GradientBlock,
     Work,
@@ -28,8 +26,8 @@ from burn.codegen.triton.heuristics.depthwise_gradient import (
 )
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely
 from burn.codegen.triton.windows import bounded, only_reduction
-from burn.dialect.dims import Atom, Dim, LoopVar, atoms, ceildiv, coefficient, estimate, product, terms
-from burn.kernels.body import Apply, Const, ContractionKernel, Load, LoopKernel, Scalar, Where, own_dims, walk
+from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, estimate, product, terms
+from burn.kernels.body import Apply, Const, ContractionKernel, Load, LoopKernel, Scalar, Where
 from burn.kernels.rewrite import as_loops
 from burn.kernels.sliding import Slide, slides
 
@@ -43,40 +41,11 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Windows:
-    """The axes of windows. band: the slide along the positions of a step; walked: the slide along which a tile walks, the band
-    itself in one dimension; outer: further slides, whose taps are programs of their own; results: of a step. phases: the distance
-    of two rows of a tile's walk, if taps along the walked axis are apart."""
+class Windows(Bands):
+    """The axes of windows. outer: slides whose taps are programs of their own. phases: the distance of two rows of a tile's walk,
+    if taps along the walked axis are apart."""
 
-    band: Slide
-    walked: Slide
-    outer: tuple[Slide, ...]
-    results: int
     phases: int = 1
-
-    @property
-    def is_flat(self) -> bool:
-        return self.band == self.walked
-
-    @property
-    def columns(self) -> int:
-        """The columns of a matrix of sums: the results of a step, and more if fewer fit its positions."""
-        return DEPTH if self.is_flat else RESULTS
-
-    @property
-    def span(self) -> int:
-        """The positions under a window along the band."""
-        return (taps_of(self.band) - 1) * self.band.dilation + 1
-
-    @property
-    def needed(self) -> int:
-        """The positions of a step that windows read."""
-        return DEPTH if self.is_flat else (self.results - 1) * self.band.stride + self.span
-
-    @property
-    def stride(self) -> int:
-        """Rows of positions for a step of results."""
-        return 1 if self.is_flat else self.walked.stride
 
     @property
     def reached(self) -> tuple[int, ...]:
@@ -181,15 +150,11 @@ def _separated(body: Apply, found: Sequence[Slide]) -> tuple[Operand, Operand] |
     """(the factor that reads positions, the one that reads the results' loops), if both are loads."""
     positions, taps, moving = ({getattr(s, name) for s in found} for name in ("position", "tap", "moving"))
     for first, second in (body.args, body.args[::-1]):
-        read, weighed = _atoms(first), _atoms(second)
+        read, weighed = atoms_of(first), atoms_of(second)
         if positions <= read and not read & (taps | moving) and moving <= weighed and not weighed & (positions | taps):
             image, cotangent = operand(first), operand(second)
             return None if image is None or cotangent is None else (image, cotangent)
     return None
-
-
-def _atoms(node: Scalar) -> set[Atom]:
-    return {atom for part in walk(node) for dim in own_dims(part) for atom in atoms(dim)}
 
 
 def _windows(offset: Dim, found: Sequence[Slide]) -> Windows | None:
@@ -205,8 +170,7 @@ def _windows(offset: Dim, found: Sequence[Slide]) -> Windows | None:
     walked = outer[-1]
     phases = walked.dilation if walked.stride == 1 else 1
     windows = Windows(band, walked, tuple(outer[:-1]), RESULTS, phases)
-    results = min(RESULTS, (DEPTH - windows.span) // band.stride + 1)
-    return replace(windows, results=results) if results >= LEAST_RESULTS else None
+    return windows.fitted()
 
 
 def _channel(kernel: LoopKernel, image: Dim) -> LoopVar | None:

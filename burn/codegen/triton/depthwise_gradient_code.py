@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import lcm
 
-from burn.codegen.triton.banded import taps_of
+from burn.codegen.triton.bands import taps_of
 from burn.codegen.triton.code import NONE, Axis, Code
 from burn.codegen.triton.depthwise_gradient import DepthwiseGradient, Operand, operand, scalar
 from burn.codegen.triton.functions import triton_type
-from burn.codegen.triton.heuristics.depthwise_gradient import DEPTH, RESULTS, TILES, GradientBlock
+from burn.codegen.triton.heuristics.banded import DEPTH, RESULTS
+from burn.codegen.triton.heuristics.depthwise_gradient import TILES, GradientBlock
 from burn.codegen.triton.heuristics.sizes import power_of_two
 from burn.codegen.triton.hopper.warp_specialised import function_head, in_gluon
 from burn.codegen.triton.instances import InstancePrinter, Instances

@@ -7,17 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import lcm
 
+from burn.codegen.triton.heuristics.banded import DEPTH, RESULTS
+
 TILES = 16
 """Tiles of a program: the depth of a matrix instruction."""
-
-DEPTH = 16
-"""Positions of a step: the rows of a matrix instruction."""
-
-RESULTS = 8
-"""The most results of a step if a tile walks along another axis: the columns of a matrix instruction."""
-
-LEAST_RESULTS = 4
-"""The fewest: half of the columns are then empty."""
 
 LEAST_CHANNELS = 16
 """Fewer channels would leave most of a program's warps idle."""
