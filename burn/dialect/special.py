@@ -1,8 +1,8 @@
 """Special functions that burn has no primitive for, from elementary ones.
 
-They are computed in float64 and rounded once (`rounded`). For float32 and smaller they are exact to the last digit or two. For
-float64 the error is about 1e-14 (of the value, or of 1 near a zero). Formulas are from the Digital Library of Mathematical
-Functions, https://dlmf.nist.gov, with its numbers.
+They are computed in float64 and rounded once (`rounded`). For float32 and smaller they are exact to the last digit or two;
+variants for these say their error (`narrow`). For float64 the error is about 1e-14 (of the value, or of 1 near a zero). Formulas
+are from the Digital Library of Mathematical Functions, https://dlmf.nist.gov, with its numbers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,32 @@ SHIFT = 10
 """Asymptotic series are taken this far to the right of the argument, where their seven terms reach float64."""
 
 
-def rounded(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
+Real = Callable[[Value], Value]
+
+_NARROW: dict[Real, tuple[Real, str]] = {}
+
+
+def narrow(function: Real, dtype: str) -> Callable[[Real], Real]:
+    """Decorates the variant of a function for results of float32 and less. dtype: of its operand and of its arithmetic."""
+
+    def decorate(variant: Real) -> Real:
+        _NARROW[function] = variant, dtype
+        return variant
+
+    return decorate
+
+
+def computed(function: Real, x: Value, dtype: str) -> Value:
+    """The function of x, computed in float64 or by its narrow variant, as a result of an element type."""
+    inner = "float64"
+    if type_of(x).dtype != "float64" and dtype != "float64":
+        function, inner = _NARROW.get(function, (function, inner))
+    return convert(function(convert(x, inner)), dtype)
+
+
+def rounded(function: Real) -> Real:
     """The function computed in float64, in the operand's element type."""
-    return lambda x: convert(function(convert(x, "float64")), type_of(x).dtype)
+    return lambda x: computed(function, x, type_of(x).dtype)
 
 
 def _c(value: float, x: Value) -> Value:
@@ -59,34 +82,55 @@ def _zeta_above_one(s: int) -> float:
 
 AROUND_TWO = (1 - 0.57721566490153286, *((-1) ** k * _zeta_above_one(k) / k for k in range(2, 31)))
 """log gamma(2 + t) / t as powers of t (5.7.3): Euler's constant, and zeta at whole numbers."""
+NARROW_AROUND_TWO = (0.4227843350997953, 0.3224670334234966, -0.06735230143541507, 0.020580808605237744)
+NARROW_AROUND_TWO = (*NARROW_AROUND_TWO, -0.007385533261288008, 0.0028905020821439896, -0.0011930547050406706)
+NARROW_AROUND_TWO = (*NARROW_AROUND_TWO, 0.0005098091580313527, -0.00022086982602425632, 9.839697643190869e-05)
+NARROW_AROUND_TWO = (*NARROW_AROUND_TWO, -5.278721858454867e-05, 2.4154595381278688e-05)
+"""The same for |t| <= 1/2, interpolated at Chebyshev's points: the error is 7e-12."""
 
 
 def lgamma(x: Value) -> Value:
-    """log|gamma(x)|: the series at 2 (5.7.3) from 1/2 to 5/2, where the function has its zeros, Stirling's series (5.11.1) at
-    x + 10 beyond, and the reflection (5.5.3) below 1/2; infinite at 0, -1, .."""
-    small = ops.lt(x, _c(0.5, x))
-    y = ops.select(small, ops.sub(_c(1.0, x), x), x)
+    """log|gamma(x)|: infinite at 0, -1, .."""
+    return _lgamma(x, AROUND_TWO, SHIFT, len(BERNOULLI), sine=12)
+
+
+@narrow(lgamma, "float64")
+def _narrow_lgamma(x: Value) -> Value:
+    """With an error of 1e-10 before it is rounded."""
+    return _lgamma(x, NARROW_AROUND_TWO, shift=4, terms=4, sine=8)
+
+
+def _lgamma(x: Value, around_two: tuple[float, ...], shift: int, terms: int, sine: int) -> Value:
+    """The series at 2 (5.7.3) from 1/2 to 5/2, where the function has its zeros. Stirling's series (5.11.1) of `terms` terms at
+    x + shift beyond. The reflection (5.5.3) below 1/2, with so many terms of the sine; the recurrence (5.5.1) and it share a
+    logarithm."""
+    one, small = _c(1.0, x), ops.lt(x, _c(0.5, x))
+    y = ops.select(small, ops.sub(one, x), x)
     steps: Any = y
-    for k in range(1, SHIFT):
+    for k in range(1, shift):
         steps = ops.mul(steps, ops.add(y, _c(k, y)))
-    steps = _where(ops.gt(y, _c(1e6, y)), 1.0, steps)  # the series needs no shift there, and `steps` would overflow
-    z = _where(ops.gt(y, _c(1e6, y)), y, ops.add(y, _c(SHIFT, y)))
+    large = ops.gt(y, _c(1e6, y))  # the series needs no shift there, and `steps` would overflow
+    steps = _where(large, 1.0, steps)
+    z = ops.select(large, y, ops.add(y, _c(shift, y)))
     inverse = ops.reciprocal(z)
-    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)]
-    tail = ops.mul(inverse, _series(ops.mul(inverse, inverse), *terms))
+    tail = ops.mul(
+        inverse,
+        _series(ops.mul(inverse, inverse), *(b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:terms], 1))),
+    )
     main = ops.sub(ops.mul(ops.sub(z, _c(0.5, z)), ops.log(z)), z)
     main = ops.add(ops.add(main, _c(0.5 * math.log(2 * math.pi), z)), tail)
-    value = _where(ops.eq(y, _c(math.inf, y)), math.inf, ops.sub(main, ops.log(steps)))
-    first = ops.lt(y, _c(1.5, y))
-    t = ops.sub(y, ops.select(first, _c(1.0, y), _c(2.0, y)))
-    near = ops.mul(t, _series(t, *AROUND_TWO))
-    near = ops.select(first, ops.sub(near, ops.log1p(t)), near)
-    value = ops.select(ops.lt(y, _c(2.5, y)), near, value)
-    turn = ops.sub(x, ops.floor(x))
-    sine = ops.abs(ops.sin(ops.mul(turn, _c(math.pi, x))))
-    reflected = ops.sub(ops.sub(_c(math.log(math.pi), x), ops.log(sine)), value)
-    reflected = _where(_whole(x), math.inf, reflected)
-    return _where(ops.isinf(x), math.inf, ops.select(small, reflected, value))
+    first, near = ops.lt(y, _c(1.5, y)), ops.lt(y, _c(2.5, y))
+    t = ops.sub(y, ops.select(first, one, _c(2.0, y)))
+    main = ops.select(near, ops.mul(t, _series(t, *around_two)), main)
+    factor = ops.select(near, ops.select(first, y, one), steps)
+    # sin(pi r) by Taylor's series, which is exact at 0
+    r = ops.sub(x, ops.round(x))
+    signs = [(-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(sine)]
+    size = ops.abs(ops.mul(r, _series(ops.mul(r, r), *signs)))
+    logarithm = ops.log(ops.select(small, ops.div(size, ops.mul(factor, _c(math.pi, x))), factor))
+    value = ops.select(small, ops.neg(ops.add(logarithm, main)), ops.sub(main, logarithm))
+    infinite = ops.or_(ops.isinf(x), ops.and_(small, ops.eq(r, _c(0.0, x))))
+    return _where(infinite, math.inf, value)
 
 
 def digamma(x: Value) -> Value:
@@ -155,13 +199,6 @@ def _sum(s: Value, q: Value) -> Value:
 
 
 # ---- error functions --------------------------------------------------------------------------------------------------------
-CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503)
-CENTRE = (*CENTRE, -0.00417768164, 0.246640727, 1.50140941)
-TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613)
-TAIL = (*TAIL, 0.00943887047, 1.00167406, 2.83297682)
-"""Giles' polynomials for the inverse error function, good to 1e-7 (GPU Computing Gems, 2011, chapter 10)."""
-
-
 SCALED = (1.2329951186255526, -0.1396211168405625, 0.015379652102620043, 0.0680970542546915, -0.10103906603632531)
 SCALED = (*SCALED, 0.09373283499839856, -0.06633036581163801, 0.03716751553659459, -0.016197734066131217)
 SCALED = (*SCALED, 0.005031969986384833, -0.000757773217833116, -0.00019925673873841222, 0.00015062129738671902)
@@ -182,52 +219,6 @@ def erfcx(x: Value) -> Value:
     low = ops.min(x, _c(0.0, x))
     below = ops.sub(ops.mul(_c(2.0, x), ops.exp(ops.mul(low, low))), above)
     return _where(ops.isnan(x), math.nan, ops.select(ops.lt(x, _c(0.0, x)), below, above))
-
-
-def _erfc_inverse(c: Value) -> Value:
-    """The y with erfc(y) = c, for 0 < c < 0.005: Newton's steps for the logarithms, which lose no digits."""
-    goal = ops.log(ops.min(c, _c(0.005, c)))
-    y = ops.sqrt(ops.neg(goal))
-    y = ops.sqrt(
-        ops.neg(ops.add(goal, ops.log(ops.mul(y, _c(math.sqrt(math.pi), c)))))
-    )  # erfc(y) ~ exp(-y^2) / (y sqrt(pi))
-    for _ in range(3):
-        scaled = erfcx(y)
-        missing = ops.sub(ops.sub(ops.log(scaled), ops.mul(y, y)), goal)
-        y = ops.add(y, ops.mul(ops.mul(scaled, missing), _c(math.sqrt(math.pi) / 2, c)))
-    return y
-
-
-def _erfinv_inside(x: Value) -> Value:
-    """`erfinv` up to 0.995: Giles' approximation, then two of Newton's steps."""
-    w = ops.neg(ops.log1p(ops.neg(ops.mul(x, x))))
-    near = polynomial(ops.sub(w, _c(2.5, x)), *CENTRE)
-    far = polynomial(ops.sub(ops.sqrt(w), _c(3.0, x)), *TAIL)
-    y = ops.mul(ops.select(ops.lt(w, _c(5.0, x)), near, far), x)
-    for _ in range(2):
-        slope = ops.mul(ops.exp(ops.neg(ops.mul(y, y))), _c(2 / math.sqrt(math.pi), x))
-        y = ops.sub(y, ops.div(ops.sub(ops.erf(y), x), slope))
-    return y
-
-
-def _inverse(x: Value, rest: Value) -> Value:
-    """erfinv(x), with rest = 1 - |x| where that is small: infinite at -1 and 1, NaN beyond."""
-    tail = _erfc_inverse(rest)
-    tail = ops.select(ops.lt(x, _c(0.0, x)), ops.neg(tail), tail)
-    y = ops.select(ops.lt(rest, _c(0.005, x)), tail, _erfinv_inside(x))
-    y = ops.select(ops.eq(rest, _c(0.0, x)), ops.mul(x, _c(math.inf, x)), y)
-    return _where(ops.or_(ops.lt(rest, _c(0.0, x)), ops.isnan(x)), math.nan, y)
-
-
-def erfinv(x: Value) -> Value:
-    return _inverse(x, ops.sub(_c(1.0, x), ops.abs(x)))
-
-
-def ndtri(x: Value) -> Value:
-    """The inverse of the normal distribution's cumulative function: sqrt(2) erfinv(2 x - 1)."""
-    rest = ops.mul(ops.min(x, ops.sub(_c(1.0, x), x)), _c(2.0, x))
-    y = _inverse(ops.sub(ops.mul(x, _c(2.0, x)), _c(1.0, x)), rest)
-    return ops.mul(y, _c(math.sqrt(2), x))
 
 
 def cbrt(x: Value) -> Value:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from burn.dialect import special
+from burn.dialect import inverse_error, special
 from burn.dialect.deferred import Value
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
@@ -38,7 +38,7 @@ def erfc(x: Any) -> Tensor:
 
 def erfinv(x: Any) -> Tensor:
     """The y with erf(y) = x: infinite at -1 and 1, NaN beyond."""
-    return _computed(special.erfinv, lambda x, y: y.square().exp() * (math.sqrt(math.pi) / 2.0), x)
+    return _computed(inverse_error.erfinv, lambda x, y: y.square().exp() * (math.sqrt(math.pi) / 2.0), x)
 
 
 def lgamma(x: Any) -> Tensor:

@@ -10,7 +10,7 @@ import jax
 from jax import lax
 from jax._src.lax import special as jax_special
 
-from burn.dialect import ops, special
+from burn.dialect import inverse_error, ops, special
 from burn.dialect.compose import number_like, where
 from burn.dialect.deferred import Value
 from burn.importers.jax.equation import Equation, primitive
@@ -25,7 +25,7 @@ def _digamma(x: Value) -> Value:
 UNARY: dict[str, Callable[[Value], Value]] = {
     "erf": lambda x: ops.erf(x),
     "erfc": special.rounded(special.erfc),
-    "erf_inv": special.rounded(special.erfinv),
+    "erf_inv": special.rounded(inverse_error.erfinv),
     "lgamma": special.rounded(special.lgamma),
     "digamma": special.rounded(_digamma),
     "bessel_i0e": special.rounded(special.scaled_bessel(0)),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from burn.dialect import ops, special
+from burn.dialect import inverse_error, ops, special
 from burn.dialect.compose import convert
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, TensorType, type_of
@@ -82,7 +82,7 @@ CHLO_UNARY: dict[str, Callable[[Value], Value]] = {
     "cosh": lambda x: ops.cosh(x),
     "digamma": special.rounded(special.digamma),
     "erf": lambda x: ops.erf(x),
-    "erf_inv": special.rounded(special.erfinv),
+    "erf_inv": special.rounded(inverse_error.erfinv),
     "erfc": special.rounded(special.erfc),
     "is_inf": lambda x: ops.isinf(x),
     "is_neg_inf": lambda x: ops.eq(x, like(-math.inf, x)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from burn.dialect import special
+from burn.dialect import inverse_error, special
 from burn.dialect.compose import convert
 from burn.dialect.mlir import ir
 from burn.importers.torch.node import Node, aten
@@ -12,7 +12,7 @@ from burn.importers.torch.node import Node, aten
 
 def _double(function: Callable[[ir.Value], ir.Value]) -> Callable[[Node, ir.Value], ir.Value]:
     def build(node: Node, x: ir.Value) -> ir.Value:
-        return convert(function(convert(x, "float64")), node.dtype)
+        return special.computed(function, x, node.dtype)
 
     return build
 
@@ -31,8 +31,8 @@ PRIMS = {
     "erfcx": special.erfcx,
     "lgamma": special.lgamma,
     "digamma": special.digamma,
-    "erf_inv": special.erfinv,
-    "ndtri": special.ndtri,
+    "erf_inv": inverse_error.erfinv,
+    "ndtri": inverse_error.ndtri,
     "cbrt": special.cbrt,
     "bessel_i0": special.bessel(0),
     "bessel_i1": special.bessel(1),
@@ -42,8 +42,8 @@ PRIMS = {
 ATEN = {
     "lgamma": special.lgamma,
     "digamma": special.digamma,
-    "erfinv": special.erfinv,
-    "special_ndtri": special.ndtri,
+    "erfinv": inverse_error.erfinv,
+    "special_ndtri": inverse_error.ndtri,
     "special_modified_bessel_i0": special.bessel(0),
     "special_modified_bessel_i1": special.bessel(1),
 }
