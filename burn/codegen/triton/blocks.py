@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from burn.codegen.triton.heuristics.loops import APART, NEAR, TRANSPOSED_LENGTH
-from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, estimate, product
+from burn.codegen.triton.heuristics.loops import APART, CONSIDERABLE, NEAR, TRANSPOSED_LENGTH
+from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, estimate, product, substitute
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, loop_atoms, own_dims, walk
 
 
@@ -21,11 +21,13 @@ from burn.kernels.body import Fetched, Load, LoopKernel, Stage, loop_atoms, own_
 class Layout:
     """order: the parallel loops that one axis of the block linearises, by number, the fastest one last. across: the
     parallel loop along the block's other axis; then `order` ends with the one along its last axis, and earlier loops
-    have no axis. transposed: a stage's loops are along the first axis, the parallel ones along the last."""
+    have no axis. transposed: a stage's loops are along the first axis, the parallel ones along the last. mixed: the
+    stage's loops are along the last axis, and a considerable part of the loads is contiguous along the first one."""
 
     order: tuple[int, ...]
     across: int | None = None
     transposed: bool = False
+    mixed: bool = False
 
 
 def layout(kernel: LoopKernel) -> Layout:
@@ -34,8 +36,8 @@ def layout(kernel: LoopKernel) -> Layout:
         return Layout(tuple(order))
     parallel = all(s.order == "parallel" for s in kernel.stages)
     if any(s.loops for s in kernel.stages if s.order == "parallel"):
-        fast = _contiguous_loop(kernel)
-        return Layout(tuple(order)) if fast is None else Layout(_last(order, fast), transposed=True)
+        fast, mixed = _contiguous_loop(kernel)
+        return Layout(tuple(order)) if fast is None else Layout(_last(order, fast), transposed=not mixed, mixed=mixed)
     pair = _pair(kernel) if parallel and not any(b.access == "scratch" for b in kernel.buffers) else None
     if pair is None:
         return Layout(tuple(order))
@@ -47,16 +49,28 @@ def _last(order: Sequence[int], number: int) -> tuple[int, ...]:
     return (*(i for i in order if i != number), number)
 
 
+def _stride(offset: Dim, loop: LoopVar) -> Dim | None:
+    """The stride of an offset along a loop. Behind a reshape it is that of runs, if these have TRANSPOSED_LENGTH elements; None
+    for shorter ones."""
+    stride = coefficient(offset, loop)
+    if stride is not None:
+        return stride
+    first = {atom: 0 for atom in atoms(offset) if isinstance(atom, LoopVar)}
+    start, near, far = (substitute(offset, {**first, loop: at}) for at in (0, 1, TRANSPOSED_LENGTH - 1))
+    stride = near - start
+    return stride if far - start == stride * (TRANSPOSED_LENGTH - 1) else None
+
+
 def _fastest(offset: Dim, loops: Sequence[LoopVar]) -> LoopVar | None:
     """The loop along which an offset has the smallest stride, if that is at most NEAR."""
-    steps = {v: abs(c) for v in loops if isinstance(c := coefficient(offset, v), int) and c != 0}
+    steps = {v: abs(c) for v in loops if isinstance(c := _stride(offset, v), int) and c != 0}
     best = min(steps, key=lambda v: steps[v], default=None)
     return best if best is not None and steps[best] <= NEAR else None
 
 
 def _moves(offset: Dim, loop: LoopVar) -> bool:
     """True if an offset has a large stride along a loop."""
-    step = coefficient(offset, loop)
+    step = _stride(offset, loop)
     return step is not None and step != 0 and not (isinstance(step, int) and abs(step) < APART)
 
 
@@ -90,9 +104,10 @@ def _long(loop: LoopVar) -> bool:
     return not isinstance(loop.extent, int) or loop.extent >= TRANSPOSED_LENGTH
 
 
-def _contiguous_loop(kernel: LoopKernel) -> int | None:
-    """The parallel loop, by number, along which most loads and stores of stages are contiguous; None if that is one of
-    their own loops. An operand that is invariant along a loop has fewer elements and weighs less."""
+def _contiguous_loop(kernel: LoopKernel) -> tuple[int | None, bool]:
+    """The parallel loop, by number, along which most loads and stores of stages are contiguous. If more are contiguous along a
+    stage's own loop, this is True, and the number is that of a parallel loop for a considerable part; None if there is none. An
+    operand that is invariant along a loop has fewer elements and weighs less."""
     votes: Counter[LoopVar | None] = Counter()
     for stage in kernel.stages:
         for offset in (*_own_loads(stage), *(w.offset for w in stage.writes)) if stage.loops else ():
@@ -103,5 +118,8 @@ def _contiguous_loop(kernel: LoopKernel) -> int | None:
                 fast = _fastest(offset, loops)
                 elements = estimate(product([v.extent for v in loops if v in moving]))
                 votes[fast if fast in kernel.parallel else None] += elements
-    best = max(votes, key=lambda v: (votes[v], v is None), default=None)
-    return None if best is None else kernel.parallel.index(best)
+    own = votes.pop(None, 0)
+    best = max(votes, key=lambda v: votes[v], default=None)
+    if best is None or votes[best] * CONSIDERABLE < own:
+        return None, False
+    return kernel.parallel.index(best), own >= votes[best]

@@ -145,13 +145,13 @@ class Loops:
             longest = (
                 max(numbers) if len(numbers) == len(lengths) else next(n for n in lengths if not isinstance(n, int))
             )
-            transposed, shared = self.layout.transposed, len(along) > 1
+            transposed, mixed, shared = self.layout.transposed, self.layout.mixed, len(along) > 1
             if all(_end(s) is not None for s in along):
                 self.block = ragged(self.count, transposed, processors, longest, self._mean(along, hints))
             else:
-                self.short = len({s.loops for s in along}) == 1 and held(longest, transposed, shared)
+                self.short = len({s.loops for s in along}) == 1 and held(longest, transposed, shared, mixed)
                 expected = None if isinstance(longest, int) else expected_length(longest, hints)
-                self.block = rows_and_columns(self.count, longest, transposed, shared, processors, expected)
+                self.block = rows_and_columns(self.count, longest, transposed, shared, processors, expected, mixed)
         elif self.layout.across is not None:
             order = [sizes.parallel[i].extent for i in (*self.layout.order, self.layout.across)]
             self.block = transposed_block(order[-1], order[-2], product(order[:-2]), processors)

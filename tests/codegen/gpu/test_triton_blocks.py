@@ -310,6 +310,49 @@ def test_layout(function: Function, shape: Shape, want: Layout) -> None:
     assert layout_of(function, shape) == want
 
 
+def along_both(x: Any, y: Any) -> Any:
+    """A layer scale's gradient, of operands with channels first and last."""
+    return total(2)(ops.mul(x, ops.transpose(y, permutation=(0, 2, 1))))
+
+
+def behind_a_reshape(x: Any, y: Any) -> Any:
+    """The gradient of a scale of queries, keys and values, from those of three attention heads."""
+    heads, images, rows, width = type_of(x).shape
+    x = ops.reshape(ops.transpose(x, permutation=(1, 2, 0, 3)), shape=(images * rows, heads * width))
+    return total(0)(ops.mul(x, y))
+
+
+@pytest.mark.parametrize("rows", [50, 300, "n"])
+def test_operands_contiguous_along_rows_and_along_columns(rows: int | str) -> None:
+    assert layout_of(along_both, (3, 33, rows), (3, rows, 33)) == Layout((0, 1), mixed=True)
+    numbers(along_both, lambda x, y: (x * y.transpose(0, 2, 1)).sum(2), (3, 33, rows), (3, rows, 33), n=131)
+
+
+def test_blocks_of_operands_contiguous_along_rows_and_along_columns() -> None:
+    wide = rows_and_columns(4096, 3136, False, False, 132)
+    mixed = rows_and_columns(4096, 3136, False, False, 132, mixed=True)
+    assert (wide.rows, mixed.rows, mixed.columns) == (1, 8, 256)
+    assert rows_and_columns(1 << 20, 3136, False, False, 132, mixed=True).rows == 16
+    assert rows_and_columns(4096, 3136, False, True, 132, mixed=True).columns == 4096  # several stages read a row
+
+
+@pytest.mark.parametrize(("heads", "width"), [(3, 64), (5, 8), (2, 9)])
+def test_contiguous_columns_behind_a_reshape(heads: int, width: int) -> None:
+    shapes = (heads, 2, 19, width), (38, heads * width)
+    assert layout_of(behind_a_reshape, *shapes) == Layout((0,), transposed=True)
+    numbers(
+        behind_a_reshape,
+        lambda x, y: (x.transpose(1, 2, 0, 3).reshape(y.shape) * y).sum(0),
+        *shapes,
+    )
+
+
+def test_short_runs_behind_a_reshape_are_not_contiguous() -> None:
+    assert layout_of(lambda x: behind_a_reshape(x, ops.full(shape=(), value=2.0, dtype="float32")), (40, 2, 19, 3)) == (
+        Layout((0,))
+    )
+
+
 @pytest.mark.parametrize("rows", [50, "n"])
 def test_what_a_row_has_once_does_not_outvote_its_elements(rows: int | str) -> None:
     """Sums of columns in parts (a norm's weight), where mean and deviation of each row are read beside its elements."""

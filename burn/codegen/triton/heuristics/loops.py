@@ -44,6 +44,13 @@ TRANSPOSED_LENGTH = 8
 TRANSPOSED_EDGE = 64
 """The edge of a transposed block: 128 bytes, a memory transaction, in half precision."""
 
+CONSIDERABLE = 8
+"""The part of a kernel's elements, one in so many, from which on loads that are contiguous along another axis determine the
+block. A strided load moves 32 bytes for each element."""
+
+MIXED_ROWS = 16
+"""The fewest rows of a block if some loads are contiguous along rows: 32 bytes in half precision."""
+
 SIDE = 64
 """Contiguous columns of a block whose rows are summed."""
 
@@ -77,13 +84,16 @@ def transposed_block(rows: Dim, columns: Dim, others: Dim, processors: int) -> L
     return LoopBlock(wide, high, _warps(high * wide))
 
 
-def held(length: Dim, transposed: bool, shared: bool) -> bool:
-    """True if whole rows are kept in registers. shared: more than one stage iterates over them."""
+def held(length: Dim, transposed: bool, shared: bool, mixed: bool = False) -> bool:
+    """True if whole rows are kept in registers. shared: more than one stage iterates over them; transposed, mixed: see
+    `blocks.Layout`."""
     if not isinstance(length, int) or length < 1:
         return False
     if transposed:
         return power_of_two(length) <= (HELD // 16 if shared else 2 * TILE // SIDE)
     padded = power_of_two(length)
+    if mixed and not shared:
+        return padded <= 2 * TILE // MIXED_ROWS
     return length <= TILE or (padded <= HELD and (shared or padded * 3 <= length * 4))
 
 
@@ -99,12 +109,18 @@ def is_short_row(length: Dim) -> bool:
 
 
 def rows_and_columns(
-    rows: Dim, length: Dim, transposed: bool, shared: bool, processors: int, expected: Dim | None = None
+    rows: Dim,
+    length: Dim,
+    transposed: bool,
+    shared: bool,
+    processors: int,
+    expected: Dim | None = None,
+    mixed: bool = False,
 ) -> LoopBlock:
     """rows: iterations of the parallel loops; length: the longest row's; expected: its likely value if it is symbolic. Blocks
-    of far more columns would be mostly masked."""
+    of far more columns would be mostly masked. transposed, mixed: see `blocks.Layout`."""
     most_columns = power_of_two(max(1, expected)) if isinstance(expected, int) else HELD
-    whole = power_of_two(length) if isinstance(length, int) and held(length, transposed, shared) else 0
+    whole = power_of_two(length) if isinstance(length, int) and held(length, transposed, shared, mixed) else 0
     if transposed:
         wide = up_to(rows, SIDE)
         while wide > 16 and (wide * whole > HELD // 2 or _few(rows, wide, processors)):
@@ -116,8 +132,13 @@ def rows_and_columns(
                 wide //= 2
         return LoopBlock(wide, columns, _warps(wide * columns))
     columns = whole or min(most_columns, up_to(length, TILE * 2 if _few(rows, 1, processors) else TILE))
-    most = max(1, TILE // columns)
-    while most > 1 and most * columns > FEW and _few(rows, most, processors):
+    least = 1
+    if mixed:
+        least = MIXED_ROWS // 2 if _few(rows, MIXED_ROWS, processors) else MIXED_ROWS
+        least = max(1, min(least, HELD // 2 // columns)) if whole else least
+        columns = whole or min(columns, TILE // least)
+    most = max(least, TILE // columns)
+    while most > least and most * columns > FEW and _few(rows, most, processors):
         most //= 2
     block = up_to(rows, most)
     return LoopBlock(block, columns, _warps(block * columns))
