@@ -25,6 +25,7 @@ from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
 from burn.importers.core import FAILED
 from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
+from burn.importers.torch.composites import found_once
 from burn.importers.torch.decompositions import for_export
 from burn.importers.torch.dtypes import dtype_name
 from burn.importers.torch.guards import SAYS, add_checks, take_sizes_for_general
@@ -95,7 +96,7 @@ def decomposed(exported: ExportedProgram) -> ExportedProgram:
     """The program in the operators that the import starts from, its inputs and outputs plain sequences."""
     take_sizes_for_general(exported)
     try:
-        with quiet(), sized_states():
+        with quiet(), sized_states(), found_once():
             return _flat(exported).run_decompositions(for_export())
     except Exception as error:  # torch traces the program anew, and meets whatever its own operators refuse
         hint = "this is torch's own refusal: see ExportedProgram.run_decompositions"
