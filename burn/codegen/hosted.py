@@ -42,13 +42,20 @@ class Hosted(ABC):
             keys = dict.fromkeys(op.key for op in ops if op.OP_NAME == "weight")
             self.weights = {key: c.array() for key, c in zip(keys, artefact.constants, strict=True)}
             self.types = [type_of(value) for value in self.program.inputs]
+        self.sites: Mapping[str, int] = {}
+        """The numbers of source nodes in the artefact."""
+        self._most = 0
         self._lock = threading.Lock()
         self._runs: set[threading.Event] = set()
 
-    @property
-    @abstractmethod
-    def sites(self) -> Mapping[str, int]:
-        """The numbers of source nodes in the artefact."""
+    def arena_bytes(self) -> int:
+        """The bytes of the largest run."""
+        return self._most
+
+    def measured(self, bytes: int) -> None:
+        """Called at the end of each run with its bytes, also if it failed."""
+        with self._lock:
+            self._most = max(self._most, bytes)
 
     @abstractmethod
     def execute(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,16 +41,8 @@ class Interpreted(Hosted):
         super().__init__(artefact)
         with context():
             launches = [op for op in operators(self.program) if is_launch(op)]
-            self._sites = {name: number for number, name in reversed(list(enumerate(sites_of(self.program))))}
+            self.sites = {name: number for number, name in reversed(list(enumerate(sites_of(self.program))))}
             self.code = Code(self.weights, launches, Preferences())
-        self._most = 0
-
-    @property
-    def sites(self) -> Mapping[str, int]:
-        return self._sites
-
-    def arena_bytes(self) -> int:
-        return self._most
 
     def execute(
         self, inputs: Sequence[np.ndarray], sizes: dict[str, int], watch: Callable[[], None], most: int | None
@@ -64,8 +56,7 @@ class Interpreted(Hosted):
             if most is not None and machine.bytes > most:
                 failed(Status.TOO_LARGE, value=machine.bytes)
         finally:
-            with self._lock:
-                self._most = max(self._most, machine.bytes)
+            self.measured(machine.bytes)
         specs = self.artefact.signature.outputs
         outputs = [_given(array, spec.containers) for array, spec in zip(results, specs, strict=True)]
         return outputs, machine.events

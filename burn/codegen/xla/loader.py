@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,16 +46,8 @@ class Loaded(Hosted):
         super().__init__(artefact)
         with context():
             self.plan = Plan.of(self.program.block)
-            self._sites = {name: number for number, name in enumerate(sites_of(self.program))}
+            self.sites = {name: number for number, name in enumerate(sites_of(self.program))}
         self.modules = Modules(client.client(), self.weights)
-        self._most = 0
-
-    @property
-    def sites(self) -> Mapping[str, int]:
-        return self._sites
-
-    def arena_bytes(self) -> int:
-        return self._most
 
     def execute(
         self, inputs: Sequence[np.ndarray], sizes: dict[str, int], watch: Callable[[], None], most: int | None
@@ -68,8 +60,7 @@ class Loaded(Hosted):
         try:
             machine.block(self.program.block)
         finally:
-            with self._lock:
-                self._most = max(self._most, machine.bytes)
+            self.measured(machine.bytes)
         given = set(self.program.inputs)
         outputs = []
         for value, spec in zip(self.program.outputs, self.artefact.signature.outputs, strict=True):
