@@ -9,7 +9,8 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, type_of
 
 COMPARED = 64
-"""Values are compared with every element of rows up to this long: a few vectors hold such a row. An estimate, not measured."""
+"""Values are compared with every element of rows up to this long: a few vectors hold such a row. An estimate, not measured.
+No preference of a target, since the op is built before its device is known."""
 
 
 def positions(rows: ir.Value, values: ir.Value, right: bool, nans_last: bool = False) -> ir.Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burn.codegen.cpu.heuristics import winograd
+from burn.codegen.cpu.heuristics import scatters, winograd
 from burn.codegen.cpu.target import Target
 from burn.codegen.pipeline import Pipeline, pipeline
 from burn.dialect.attention import DEEP
@@ -14,8 +14,7 @@ TREES = ("tree_leaves",)
 """Composites that the runtime's library computes. Programs that must be small run without it."""
 
 
-ORDERED = "order_scatters{narrow=64}"
-"""Narrow rows are not one vector loop, and one after the other in the program's order they are in the cache."""
+ORDERED = f"order_scatters{{narrow={scatters.NARROW}}}"
 
 
 def _with(layouts: str, small: bool = False, ordered_sums: bool = False) -> Pipeline:
