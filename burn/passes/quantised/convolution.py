@@ -33,6 +33,7 @@ class IntegerConvolution:
         return float(self.op.fill or 0) if x.zero is None else splat(x.zero)
 
     def fits(self, x: Bytes, w: Bytes, run: int) -> bool:
+        """True if kernels of bytes compute the convolution. run: depth elements of a byte instruction."""
         channels = type_of(self.op.weight).shape[1]
         whole = self.op.groups == 1 or (isinstance(channels, int) and channels % run == 0)
         padded = any(p != 0 for p in (*self.op.low, *self.op.high))
@@ -49,6 +50,7 @@ class IntegerConvolution:
         return exact and is_zero(w.zero) and not (padded and self._fill(x) is None)
 
     def in_floats(self, x: Bytes, w: Bytes) -> ir.Value:
+        """The convolution of the bytes of x, accumulated in float32."""
         fill = self._fill(x)
         return ops.conv(
             x.value,
@@ -57,13 +59,16 @@ class IntegerConvolution:
         )
 
     def multiplied(self, x: Bytes, w: Bytes) -> ir.Value:
+        """The convolution of bytes, accumulated in int32."""
         fill = self._fill(x)
         return ops.conv(x.value, w.value, **(self.op.attrs | {"dtype": "int32", "fill": int(fill) if fill else None}))
 
     def across(self, parameter: ir.Value) -> ir.Value:
+        """A parameter of the weight, broadcast along the channels of the result."""
         return reshape(parameter, ()) if type_of(parameter).elements == 1 else along(parameter, 1, self.rank)
 
     def excess(self, x: Bytes, w: Bytes) -> ir.Value:
+        """The correction for the zero point of x."""
         sums = ops.reduce(convert(w.value, "int32"), kind="sum", axes=tuple(range(1, self.rank)))
         return ops.mul(reshape(zero_or_0(x.zero), ()), self.across(sums))
 

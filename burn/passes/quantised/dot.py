@@ -28,6 +28,7 @@ class IntegerDot:
         return isinstance(self.depth, int) and self.depth > 0
 
     def multiplied(self, x: Bytes, w: Bytes) -> ir.Value:
+        """The matmul of bytes, accumulated in int32."""
         return ops.dot_general(x.value, w.value, **(self.op.attrs | {"dtype": "int32"}))
 
     def across(self, parameter: ir.Value) -> ir.Value:

@@ -12,6 +12,7 @@ from burn.dialect.query import op_of, splat
 from burn.dialect.types import type_of
 
 BYTES = ("uint8", "int8")
+"""The types of operands."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def _less(plain: Bytes, zero: ir.Value) -> Bytes | None:
 
 
 def as_signed(operand: Bytes) -> Bytes:
+    """The operand as int8: uint8 values and their zero point are shifted by -128."""
     if type_of(operand.value).dtype == "int8":
         return operand
     value = ops.cast(ops.xor(operand.value, number(128, "uint8")), dtype="int8")
@@ -91,6 +93,7 @@ def widened(zero: ir.Value | None) -> ir.Value | None:
 
 
 def narrowed(zero: ir.Value, dtype: str) -> ir.Value:
+    """An int32 zero point in a type of bytes, as a constant if it is known."""
     known = splat(zero)
     shape = type_of(zero).shape
     return (
@@ -105,10 +108,12 @@ def _full(number: int, shape: tuple[Dim, ...]) -> ir.Value:
 
 
 def as_scalar(zero: ir.Value | None) -> ir.Value | None:
+    """A zero point of one element, with shape []."""
     return None if zero is None else reshape(zero, ())
 
 
 def zero_or_0(value: ir.Value | None) -> ir.Value:
+    """The int32 zero point, 0 for None."""
     return number(0, "int32") if value is None else value
 
 

@@ -13,7 +13,7 @@ from burn.tensors.base import made
 
 
 def as_matrices(name: str, x: Any, square: bool = False) -> Tensor:
-    """x as [batch, m, n] floats in which sums are kept."""
+    """x as [batch, m, n] in the float type of accumulators. name: of the function, in errors. Raises TypeMismatch."""
     given = constant(x)
     if given.ndim < 2:
         raise TypeMismatch(f"{name} is of matrices", [f"not of {given.type}"])
@@ -24,7 +24,7 @@ def as_matrices(name: str, x: Any, square: bool = False) -> Tensor:
 
 
 def restored(result: Tensor, like: Tensor, *shape: Dim) -> Tensor:
-    """A result [batch, ..] with the batch axes of the matrices it is of, and their element type."""
+    """A result [batch, *shape] with the batch axes of the given matrices `like`, and their element type."""
     dtype = like.dtype if like.dtype in CONTINUOUS else "float32"
     if dtype in PARTS and not result.is_complex:  # magnitudes
         dtype = PARTS[dtype]
