@@ -126,6 +126,22 @@ def group_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
     return (share if some or not of_x else torch.zeros_like(x), *shares)
 
 
+LABELS = torch.ops.aten.multilabel_margin_loss_forward.default
+
+
+def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
+    """torch's decomposition takes each entry of a row from the first -1 on for class 0, where eager mode has no label."""
+    rows, labels, classes = torch.atleast_2d(x), torch.atleast_2d(target), x.shape[-1]
+    given = (labels == -1).cumsum(1) == 0
+    scores = rows.gather(1, torch.where(given, labels, 0))
+    of_class = (labels[:, :, None] == torch.arange(classes, device=x.device)) & given[:, :, None]
+    is_target = of_class.any(1)
+    margins = (1 - scores[:, :, None] + rows[:, None]).clamp_min(0) / classes
+    loss = torch.where(given[:, :, None] & ~is_target[:, None], margins, 0).sum((1, 2))
+    loss = (loss.reshape(x.shape[:-1]), loss.mean(), loss.sum())[reduction]
+    return loss, is_target.to(x.dtype).reshape(x.shape)
+
+
 def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
     """torch's selects by index, which gives contiguous strides; eager mode joins two parts, which keeps channels last."""
     whole = decomposition_table[torch.ops.aten.roll.default]
@@ -140,4 +156,4 @@ def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
     return torch.cat([x.narrow(dims[0], start, size - start), x.narrow(dims[0], 0, start)], dims[0])
 
 
-MENDED: dict[Any, Callable[..., Any]] = {GROUPS: group_norm_backward}
+MENDED: dict[Any, Callable[..., Any]] = {GROUPS: group_norm_backward, LABELS: multilabel_margin_loss_forward}
