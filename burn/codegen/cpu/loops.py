@@ -390,9 +390,10 @@ class _Printer:
 
     def _transposed_lanes(self, load: Load) -> list[Value]:
         """The loaded lanes for each row of a block: loads columns and transposes them. Lanes past the end repeat the
-        last column."""
+        last column. If rows lie in memory in the reverse order, a column begins at the last one."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
-        assert self.lane is not None
+        assert self.lane is not None and self.across is not None
+        forward = coefficient(load.offset, self.across) == 1
         type_ = vector(lanes, conversions.element_type(load.dtype))
         vectors: list[Value] = []
         index = emitter.bindings[self.lane]
@@ -402,8 +403,11 @@ class _Printer:
                     min(lane, self.lane.extent - 1) if isinstance(self.lane.extent, int) and self._is_short() else lane
                 )
                 emitter.bindings[self.lane] = code.add(index, there)
+                if not forward:
+                    emitter.bindings[self.across] = code.add(emitter.bindings[self.across], lanes - 1)
                 vectors.append(code.load(emitter.pointers[load.buffer], emitter.dim(load.offset), type_))
-        return transposed(code, vectors)
+        rows = transposed(code, vectors)
+        return rows if forward else rows[::-1]
 
     def _stages(self) -> None:
         for stage, cuts in zip(self.kernel.stages, self.schedule.cuts, strict=True):

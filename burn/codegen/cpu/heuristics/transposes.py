@@ -41,8 +41,8 @@ def _block(across: LoopVar, lane: LoopVar, lanes: int) -> int:
 
 
 def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
-    """Loads with strided lanes, by the parallel loop along which they are contiguous. Square blocks of them are loaded
-    and transposed in registers, so that each cache line is read once. Conditional loads are excluded."""
+    """Loads with strided lanes, by the parallel loop along which they are contiguous, in either order. Square blocks of them are
+    loaded and transposed in registers, so that each cache line is read once. Conditional loads are excluded."""
     nodes = list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))
     guarded = {id(n) for w in nodes if isinstance(w, Where) for n in walk(w.then, w.otherwise)}
     found: dict[LoopVar, list[Load]] = {}
@@ -51,7 +51,7 @@ def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
             continue
         if any(isinstance(a, Fetched) for a in loop_atoms(node.offset)):
             continue
-        along = [v for v in kernel.parallel if v != lane and v.extent != 1 and coefficient(node.offset, v) == 1]
+        along = [v for v in kernel.parallel if v != lane and v.extent != 1 and coefficient(node.offset, v) in (1, -1)]
         if along and lane in loop_atoms(node.offset) and coefficient(node.offset, lane) != 1:
             found.setdefault(along[0], []).append(node)
     return found
