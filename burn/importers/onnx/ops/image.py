@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, dim_value, number, reshape
 from burn.dialect.deformable import deformed
 from burn.dialect.dims import Dim, dim_max, dim_min, floordiv, product
 from burn.dialect.image import PIXEL_FORMATS
 from burn.dialect.mlir import ir
+from burn.dialect.patches import folded
 from burn.dialect.sampling import PADDINGS, affine_points, sample_grid
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
@@ -79,7 +82,23 @@ def col2im(node: Node) -> ir.Value:
     if len(block) != rank or node.type(0).rank != 3:
         node.fail(f"blocks of {len(block)} axes do not fill an image of {rank} from {node.type(0)}")
     strides, dilations, pads = window_options(node, rank)
-    batch, rows, _ = node.type(0).shape
+    known = [k for k in block if isinstance(k, int)]
+    if len(known) == rank:
+        return folded(x, image, known, strides, dilations, pads[:rank], pads[rank:])
+    return _scattered(x, image, block, strides, dilations, pads)
+
+
+def _scattered(
+    x: ir.Value,
+    image: Sequence[Dim],
+    block: Sequence[Dim],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+) -> ir.Value:
+    """Col2Im for blocks whose sizes are read at run time: each element of a patch is added to its pixel."""
+    rank = len(image)
+    batch, rows, _ = type_of(x).shape
     channels = floordiv(rows, product(block))
     counts = [
         floordiv(d + low + high - dilation * (k - 1) - 1, stride) + 1
