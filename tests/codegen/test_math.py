@@ -283,6 +283,22 @@ def test_float_remainders(floats: Compiled, name: str, dtype: str) -> None:
     np.testing.assert_array_equal(floats(f"{name}_{dtype}", x, y), in_numpy(name)(x, y))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["fmod", "mod"])
+def test_float_remainders_of_nearly_whole_quotients(floats: Compiled, name: str, dtype: str) -> None:
+    """Quotients that round to an integer, up to those without digits behind the point, of normal and denormal numbers."""
+    rng, digits = np.random.default_rng(3), np.finfo(dtype).nmant
+    y = rng.uniform(1, 2, 8000).astype(dtype)
+    x = (y * np.floor(np.exp2(rng.uniform(0, digits + 3, 8000))).astype(dtype)).astype(dtype)
+    for factor in (1.0, np.finfo(dtype).tiny / 16, np.finfo(dtype).max / 2.0 ** (digits + 6)):
+        a, b = (x * np.asarray(factor, dtype)).astype(dtype), (y * np.asarray(factor, dtype)).astype(dtype)
+        for moved in (a, np.nextafter(a, 0), np.nextafter(a, np.inf), -a):
+            want = in_numpy(name)(moved, b)
+            got = floats(f"{name}_{dtype}", moved, b)
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
 @pytest.mark.parametrize("dtype", LANES)
 def test_select(floats: Compiled, dtype: str) -> None:
     """NaN payloads and signs go through."""
