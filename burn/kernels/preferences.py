@@ -101,6 +101,9 @@ class Preferences:
 
     `strided_columns`: read a matmul's rhs through a view with strided columns; otherwise a kernel copies it first.
 
+    `transposed_rows`: a matmul of up to this many rows reads an rhs in place that is no constant and has a contiguous depth.
+    Otherwise the rhs is transposed first.
+
     `reduce_block`: reduce a whole tensor, or its leading axes, in parallel blocks of about this many elements. A second
     kernel combines the partial results, so the result does not depend on the number of threads. 0: one block.
 
@@ -215,6 +218,7 @@ class Preferences:
 
     keep_rows: bool = True
     strided_columns: bool = False
+    transposed_rows: int = 0
     reduce_block: int = 0
     reduce_rows: Callable[[int, Dim], int] | None = None
     long_rows: int = 0

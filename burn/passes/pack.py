@@ -313,6 +313,8 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     once = packing.constant(op.rhs) or loop is not None
     if not once and order == tuple(range(len(order))) and not _read_often(op, columns):
         return None
+    if not once and _reads_transposed(op, free[0], packing.preferences):
+        return None
     if not (rhs.is_static if once else isinstance(columns, int)) or columns == 0:
         attrs = op.attrs | {"rhs_batch": tuple(range(batch)), "rhs_contract": tuple(range(batch, batch + depth))}
         return ops.dot_general(op.lhs, packing.columns_last(op, order), **attrs)
@@ -345,6 +347,16 @@ def _depth_last(op: Op) -> tuple[ir.Value, dict[str, Any]]:
     order = (*(axis for axis in range(type_of(op.lhs).rank) if axis != inner), inner)
     axes = {name: tuple(map(order.index, op.attrs[name])) for name in ("lhs_batch", "lhs_contract")}
     return stored(transpose(op.lhs, order)), axes
+
+
+def _reads_transposed(op: Op, column: int, preferences: Preferences) -> bool:
+    """True if few rows read an rhs in place whose depth is contiguous: moving its elements takes longer than multiplying them."""
+    lhs, rhs = type_of(op.lhs), type_of(op.rhs)
+    rows = product([d for a, d in enumerate(lhs.shape) if a not in (*op.lhs_batch, *op.lhs_contract)])
+    last = rhs.rank - 1
+    is_last = tuple(op.rhs_contract) == (last,) and tuple(op.lhs_contract) == (lhs.rank - 1,) and column == last - 1
+    is_plain = lhs.dtype == rhs.dtype and lhs.dtype in ("float32", "float64")
+    return is_last and is_plain and isinstance(rows, int) and rows <= preferences.transposed_rows
 
 
 def _read_often(op: Op, columns: Dim) -> bool:

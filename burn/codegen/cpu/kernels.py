@@ -23,7 +23,7 @@ from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
 from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.heuristics.registers import few_rows, more_rows
-from burn.codegen.cpu.matmul import amx, gemm, gemv
+from burn.codegen.cpu.matmul import amx, dot_products, gemm, gemv
 from burn.codegen.cpu.matmul.blockwise import WORD, Blockwise
 from burn.codegen.cpu.matmul.schedule import Schedule
 from burn.codegen.cpu.matmul.tiling import Tiled, panels_of
@@ -259,6 +259,9 @@ class KernelPrinter:
         blocks = Blockwise.of(kernel)
         if blocks is not None:
             return self._blocks(kernel, blocks, choice)
+        dots = dot_products.Schedule.of(kernel, self.target)
+        if dots is not None:
+            return self._dots(kernel, dots)
         fits = panels_of(kernel) in (0, amx.WIDTH)
         conditions = amx_conditions(kernel, self.target) if fits else None
         fewest = conditions
@@ -329,6 +332,15 @@ class KernelPrinter:
                 (conditions, over_panels), over_strips = launched(True), launched(False)
                 found = [((*more, *conditions), over_panels), over_strips]
         return [((*enough, *conditions), launch) for conditions, launch in found]
+
+    def _dots(self, kernel: ContractionKernel, schedule: dot_products.Schedule) -> Emitted:
+        tiled = Tiled.of(kernel, schedule.width)
+        assert tiled is not None
+        grain = grain_for(schedule.work(tiled), self.target.costs)
+        tiles = {kernel.column: schedule.width, tiled.inner: schedule.lanes}
+        general, values = parametrize(kernel, tiles, largest_constant=self.largest_constant)
+        emit = partial(dot_products.emit, general, schedule, self.target)
+        return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
     def _vectors(self, kernel: ContractionKernel, schedule: Schedule) -> Emitted:
         width = schedule.width

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from burn.codegen.host.emit import Function, Value, lanes_of
+from burn.codegen.cpu import math
+from burn.codegen.host.emit import Function, Value, element_of, lanes_of, vector
 
 
 def transposed(code: Function, rows: list[Value]) -> list[Value]:
@@ -46,3 +47,25 @@ def interleaved(code: Function, rows: list[Value]) -> list[Value]:
         two = pick(rows[0], rows[1], [element + lanes * (row == 1) for element, row in spots])
         found.append(pick(two, rows[2], [lanes + e if row == 2 else i for i, (e, row) in enumerate(spots)]))
     return found
+
+
+def lane_sums(code: Function, dtype: str, vectors: list[Value]) -> Value:
+    """A vector of the sums of each vector's lanes. The vectors' number is a power of two from 2 to that of lanes."""
+
+    def added(a: Value, b: Value, part: int, count: int) -> Value:
+        """Adds neighbouring runs of `part` elements. The result has `count` elements, of both operands or of one."""
+        picks = [[i // part * 2 * part + i % part + at for i in range(count)] for at in (0, part)]
+        type_ = vector(count, element_of(a.type))
+        low, high = (code.raw(f"vector.shuffle {a}, {b} {pick} : {a.type}, {b.type}", type_) for pick in picks)
+        return math.apply(code, "add", dtype, low, high)
+
+    lanes = lanes_of(vectors[0].type)
+    part = lanes // 2
+    while len(vectors) > 1:
+        vectors = [added(a, b, part, lanes) for a, b in zip(vectors[::2], vectors[1::2], strict=True)]
+        part //= 2
+    (total,) = vectors
+    while part:
+        total = added(total, total, part, lanes_of(total.type) // 2)
+        part //= 2
+    return total

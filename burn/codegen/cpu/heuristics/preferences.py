@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 
 from burn.codegen.cpu.heuristics.channels_first import stays_channels_first
+from burn.codegen.cpu.heuristics.dot_products import reads_rows
 from burn.codegen.cpu.heuristics.groups import groups_in_lanes, is_read_channels_first
 from burn.codegen.cpu.heuristics.winograd import bytes_as_floats
 from burn.codegen.cpu.target import Target
@@ -34,6 +35,7 @@ def preferences_of(target: Target) -> Preferences:
     return Preferences(
         keep_rows=True,
         strided_columns=False,
+        transposed_rows=reads_rows(target),
         reduce_block=16384,
         finite_masks=not target.exact,
         fused_gradients=True,

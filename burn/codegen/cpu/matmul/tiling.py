@@ -90,6 +90,13 @@ class Tiled:
         return self.width == 1 or coefficient(self.rhs.offset, self.within) == self.run
 
     @property
+    def has_contiguous_depth(self) -> bool:
+        """True if neighbours of a single depth loop are contiguous in both operands, which are multiplied as they are loaded."""
+        is_plain = self.lhs.dtype == self.rhs.dtype == self.dtype and self.dtype.startswith("float")
+        steps = [coefficient(operand.offset, self.inner) for operand in (self.lhs, self.rhs)]
+        return is_plain and not (self.outer or self.packed or self.blocks) and self.run == 1 and steps == [1, 1]
+
+    @property
     def byte_blocks(self) -> Dim | None:
         """Blocks of 64 bytes of the depth, which are contiguous in packed panels; None if the depth has no such blocks."""
         lines = exact_div(self.run_bytes, 64)
