@@ -21,6 +21,7 @@ from burn.codegen.cpu.spans import Span, load_span, mask_of, span_of
 from burn.codegen.host.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
 from burn.dialect.indexing import FROM_START
+from burn.dialect.types import FLOATS
 from burn.errors import CompileError
 from burn.kernels.body import (
     Accumulator,
@@ -290,6 +291,13 @@ class ScalarEmitter:
                 values = [code.splat(v, width) for v in values]
                 if function == "exp" and _is_never_above_zero(args[0]):
                     return exp_of_negative(Lanes(code, values[0])).value
+                if (
+                    function == "pow"
+                    and isinstance(args[0], Const)
+                    and args[0].value == 2.0
+                    and args[0].dtype in FLOATS
+                ):
+                    return math.apply(code, "exp2", args[0].dtype, values[1])
                 return math.apply(code, function, args[-1].dtype, *values)
             case Convert(dtype=dtype, arg=Apply(dtype="float32", function="round", args=(arg,))) if (
                 whole := conversions.rounded(code, self.value(arg), dtype)
