@@ -8,7 +8,7 @@ import torch
 
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, part, reshape, transpose
-from burn.dialect.dims import Dim, dim_min, floordiv, plain, product
+from burn.dialect.dims import Dim, dim_max, dim_min, floordiv, plain, product
 from burn.dialect.mlir import ir
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import type_of
@@ -296,6 +296,20 @@ def mirror_pad(node: Node, x: ir.Value, pad: list[Dim]) -> ir.Value:
         else:
             at = ops.min(ops.max(at, number(0, "int64")), last)
         x = ops.gather(x, at, axis=axis)
+    return x
+
+
+@aten("_pad_circular.default")
+def circular_pad(node: Node, x: ir.Value, pad: list[Dim]) -> ir.Value:
+    """Joins the elements from the other end of each padded axis, which has as many. Negative pads crop it before."""
+    low, high = pads(pad, type_of(x).rank)
+    for axis, (before, after) in enumerate(zip(low, high, strict=True)):
+        cut, size = dim_max(-1 * before, 0), type_of(x).shape[axis]
+        x = part(x, axis, cut, size - cut - dim_max(-1 * after, 0))
+        size, before, after = type_of(x).shape[axis], dim_max(before, 0), dim_max(after, 0)
+        ends = (part(x, axis, size - before, before), x, part(x, axis, 0, after))
+        parts = [end for end in ends if type_of(end).shape[axis] != 0]
+        x = ops.concat(parts, axis=axis) if len(parts) > 1 else x
     return x
 
 
