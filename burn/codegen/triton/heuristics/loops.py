@@ -92,8 +92,8 @@ def held(length: Dim, transposed: bool, shared: bool, mixed: bool = False) -> bo
     if transposed:
         return power_of_two(length) <= (HELD // 16 if shared else 2 * TILE // SIDE)
     padded = power_of_two(length)
-    if mixed and not shared:
-        return padded <= 2 * TILE // MIXED_ROWS
+    if mixed:
+        return padded <= 2 * (HELD if shared else TILE) // MIXED_ROWS
     return length <= TILE or (padded <= HELD and (shared or padded * 3 <= length * 4))
 
 
@@ -135,7 +135,7 @@ def rows_and_columns(
     least = 1
     if mixed:
         least = MIXED_ROWS // 2 if _few(rows, MIXED_ROWS, processors) else MIXED_ROWS
-        least = max(1, min(least, HELD // 2 // columns)) if whole else least
+        least = min(least, HELD // columns) if whole else least
         columns = whole or min(columns, TILE // least)
     most = max(least, TILE // columns)
     while most > least and most * columns > FEW and _few(rows, most, processors):
