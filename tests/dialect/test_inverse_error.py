@@ -74,3 +74,14 @@ def test_normal_distribution() -> None:
     np.testing.assert_allclose(found, exact(p, normal=True), rtol=1e-14)
     ends = run(inverse_error.ndtri, np.array([0.0, 1.0, 0.5, -0.1, 1.1, np.nan]))
     np.testing.assert_array_equal(ends, [-np.inf, np.inf, 0, np.nan, np.nan, np.nan])
+
+
+def test_normal_distribution_in_float32() -> None:
+    p = np.concatenate(
+        [np.random.default_rng(0).uniform(0, 1, 300), 10.0 ** -np.arange(1, 38), 1 - 10.0 ** -np.arange(1, 7)]
+    )
+    p = p[p != 0.5].astype(np.float32)
+    found, want = run(inverse_error.ndtri, p), exact(p, normal=True)
+    assert (np.abs(found - want) / np.spacing(np.abs(want).astype(np.float32))).max() <= 2
+    ends = run(inverse_error.ndtri, np.array([0.0, 1.0, 0.5, -0.1, 1.1, np.nan], np.float32))
+    np.testing.assert_array_equal(ends, [-np.inf, np.inf, 0, np.nan, np.nan, np.nan])
