@@ -72,7 +72,9 @@ class PartialSorts:
         return True
 
     def _merged(self, windows: set[Window], extent: Dim) -> list[Window]:
-        """The windows to select: one that holds all, or each. None if a sort of the row is better."""
+        """The windows to select: one that holds all, or each; none if a sort of the row is better."""
+        if not windows:  # nothing reads the sort
+            return []
         known = [(start, size) for start, size in windows if isinstance(start, int) and isinstance(size, int)]
         if not isinstance(extent, int) or len(known) < len(windows):
             return list(windows) if len(windows) == 1 else []

@@ -58,3 +58,11 @@ func.func @main(%x: tensor<100xf32>) -> (tensor<60xf32>, tensor<100xi64>, tensor
 }
 // CHECK-COUNT-2: "burn.sort"(%arg0)
 // CHECK-NOT: burn.partial_sort
+
+// ----- a sort that nothing reads stays
+func.func @main(%x: tensor<100xf32>) -> tensor<100xf32> {
+  %v, %i = "burn.sort"(%x) {axis = 0 : i64, descending = false} : (tensor<100xf32>) -> (tensor<100xf32>, tensor<100xi64>)
+  "burn.return"(%x) : (tensor<100xf32>) -> ()
+}
+// CHECK: "burn.sort"(%arg0)
+// CHECK-NOT: burn.partial_sort
