@@ -69,6 +69,8 @@ def bounded(axes: Any = None, steps: Any = None) -> onnx.ModelProto:
     [
         (None, None, [1], [3]),
         (None, None, [-2], [2**40]),
+        (None, None, [1, -3], [-1, 2**40]),
+        (None, None, [], []),
         ([1], None, [0], [-1]),
         ([0, -1], None, [1, 2], [4, 9]),
         ([1, 0], [-1, 2], [-1, 0], [-9, 9]),
@@ -76,11 +78,13 @@ def bounded(axes: Any = None, steps: Any = None) -> onnx.ModelProto:
 )
 def test_bounds_of_an_unknown_number(axes: Any, steps: Any, start: list[int], end: list[int]) -> None:
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
-    compare(bounded(axes, steps), x, np.array(start), np.array(end))
+    compare(bounded(axes, steps), x, np.array(start, np.int64), np.array(end, np.int64))
 
 
-def test_a_run_with_another_number_of_bounds_ends() -> None:
-    run, x = load_onnx(bounded()), np.zeros((4, 5), np.float32)
-    for start, end, operand in (([1, 1], [3], 1), ([1], [3, 3], 2), ([], [3], 1)):
-        with pytest.raises(RunError, match=f"operand {operand} of Slice has a number for each axis"):
+@pytest.mark.parametrize("axes", [None, [0]])
+def test_a_run_with_another_number_of_bounds_ends(axes: Any) -> None:
+    run, x = load_onnx(bounded(axes)), np.zeros((4, 5), np.float32)
+    others = [([1], [3, 3], 2), ([0, 0, 0], [3, 3, 3], 1), ([], [3], 1 if axes else 2)]
+    for start, end, operand in others:
+        with pytest.raises(RunError, match=f"operand {operand} of Slice has"):
             run.run({"x": x, "start": np.array(start, np.int64), "end": np.array(end, np.int64)})

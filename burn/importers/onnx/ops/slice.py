@@ -63,19 +63,28 @@ def _length(node: Node, index: int, count: int) -> int:
 
 
 def _count(node: Node) -> int:
-    """The number of axes to slice: the length of starts or of another operand. If only a run finds them out, it is one axis."""
-    known = (i for i in range(1, 5) if node.has_input(i) and isinstance(node.type(i).elements, int))
-    return length(node, next(known, 1)) if node.type(1).rank > 1 else _length(node, next(known, 1), 1)
+    """The number of axes to slice: the length of starts or of another operand. Without a known length it is that of all axes;
+    bounds of the last ones are open then."""
+    known = next((i for i in range(1, 5) if node.has_input(i) and isinstance(node.type(i).elements, int)), None)
+    if known is None and node.type(1).rank < 2:
+        return node.type(0).rank
+    return length(node, 1 if known is None else known)
 
 
 def _bound(node: Node, index: int, count: int) -> ir.Value:
-    """Bounds from data as a vector of a known length, which every run checks."""
+    """Bounds from data as a vector of a known length. Every run checks that there are as many. Without axes there may be fewer,
+    and bounds of the last axes are open."""
     vector = as_int64(node, index)
     (size,) = type_of(vector).shape
-    if isinstance(size, int):
+    if isinstance(size, int) and size == count:
         return vector
-    check_size(size, "==", count, f"operand {index} of Slice has a number for each axis")
-    return reshape(vector, (count,))
+    if any(node.has_input(i) for i in (3, 4)):
+        check_size(size, "==", count, f"operand {index} of Slice has a number for each axis")
+        return reshape(vector, (count,))
+    check_size(size, "<=", count, f"operand {index} of Slice has at most a number for each axis")
+    check_size(size, "==", node.type(1).elements, f"operand {index} of Slice has as many numbers as operand 1")
+    rest = ops.full(shape=(count,), dtype="int64", value=0 if index == 1 else OPEN)
+    return ops.slice(ops.concat([vector, rest], axis=0), starts=(0,), sizes=(count,), steps=(1,))
 
 
 def _far(x: TensorType, axis: int) -> int:
