@@ -122,4 +122,4 @@ def _contiguous_loop(kernel: LoopKernel) -> tuple[int | None, bool]:
     best = max(votes, key=lambda v: votes[v], default=None)
     if best is None or votes[best] * CONSIDERABLE < own:
         return None, False
-    return kernel.parallel.index(best), own >= votes[best]
+    return kernel.parallel.index(best), own > 0 and own >= votes[best]
