@@ -28,7 +28,6 @@ from burn.dialect.deferred import Deferred, Value, make_kin, remembering
 from burn.dialect.types import CONTINUOUS, FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.tensors.base import Base, made
-from burn.tensors.no_gradient import no_gradient
 from burn.tensors.promotion import constant
 from burn.tensors.tensor import Tensor
 from burn.tensors.tracer import active
@@ -93,8 +92,7 @@ def value_and_grad(
     tensor (an array, a number), a container of them, or a module. The gradients of a container have its structure. Those of a
     module are `Gradients`: a dictionary by parameter path, without frozen parameters, with the paths of unused ones.
     Several argnums give a tuple. Raises TypeMismatch if an argument holds no floats, or if an op cannot be
-    differentiated. The gradient of a tensor that the result does not depend on is zero. A result that depends on no parameter
-    of a module raises TypeMismatch, unless it depends on another one of the arguments."""
+    differentiated. The gradient of a tensor that the result does not depend on is zero, as the second derivative of relu."""
     single, numbers = numbered(function, argnums)
 
     @functools.wraps(function)
@@ -112,9 +110,6 @@ def value_and_grad(
             one = ops.full(shape=(), dtype=loss.type.dtype, value=1.0)
             found = iter(gradients([loss.value], [one], values, customs))
             given_back = [[next(found) for _ in part.values] for part in parts]
-            paths_ = [path for part in parts for path in part.paths]
-            if paths_ and all(g is None for own in given_back for g in own):
-                raise no_gradient(loss.value, paths_)
             tensors = [
                 [_or_zeros(g, v) for g, v in zip(own, part.values, strict=True)]
                 for own, part in zip(given_back, parts, strict=True)
