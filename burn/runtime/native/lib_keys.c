@@ -111,6 +111,7 @@ static inline int32_t short_key_of(uint32_t word, traits t) {
             break;                                                                                                     \
         default:                                                                                                       \
             KEYS_OF_WORDS(kept)                                                                                        \
+            break;                                                                                                     \
         }                                                                                                              \
         break;
 
