@@ -75,7 +75,7 @@ def test_an_optimizer_of_a_part_that_the_loss_does_not_use() -> None:
 
 
 def test_gradients_by_what_a_function_ignores_are_zero() -> None:
-    """As in JAX. The second derivative of a function that is linear in parts is zero, too."""
+    """A function of tensors may ignore one, and second derivatives of piecewise linear functions are zero, as in JAX."""
     np.testing.assert_array_equal(burn.grad(lambda x: burn.constant(1.0))(X), np.zeros_like(X))
     gradients = burn.grad(lambda m, x: x.sum(), argnums=(0, 1))(nn.Linear(3, 2), X)
     assert gradients[0].unused == {"weight", "bias"}
