@@ -74,7 +74,7 @@ def _linear_attention(p: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def _joined(p: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The upper half of a U-Net's level."""
+    """A level of a U-Net's decoder."""
     up = F.interpolate(F.conv2d(x, p["w"]), scale_factor=2)
     return F.conv2d(torch.cat((up, y * p["s"]), 1), p["v"], padding=1)
 

@@ -119,7 +119,7 @@ class Attending:
         with emitter.under(self.mask(self.code.sub(start, first), length, starts_within)):
             emitter.bindings[loop] = start
             yield
-        emitter._varies.clear()
+        emitter.lanes_changed()
         emitter.lane, emitter.lanes = None, 1
 
     def mask(self, index: Int, length: Int, starts_within: bool = True) -> Value | None:

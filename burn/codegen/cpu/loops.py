@@ -349,7 +349,7 @@ class _Printer:
                     if row is not None:
                         emitter.bindings[row] = code.add(upper, below)
                     emitter.reduced |= {r.name: value for r, value in zip(stage.reductions, values, strict=True)}
-                    emitter._varies.clear()
+                    emitter.lanes_changed()
                     for other in others:
                         self._write(other)
 

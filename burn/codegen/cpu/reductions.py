@@ -40,7 +40,7 @@ class Reductions:
                 result = across(code, r, result)
             emitter.reduced[r.name] = result
             position += width
-        emitter._varies.clear()
+        emitter.lanes_changed()
 
     def _nest(
         self, stage: Stage, nest: Sequence[tuple[LoopVar, partial_sums.Cut]], carried: list[Value]

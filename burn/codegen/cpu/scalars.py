@@ -240,6 +240,10 @@ class ScalarEmitter:
         return self.sites.index(name)
 
     # ---- values --------------------------------------------------------------------------------------------------------
+    def lanes_changed(self) -> None:
+        """Forgets which nodes vary along the lanes, whose loop or number is another one now."""
+        self._varies.clear()
+
     def varies_scalar(self, node: Scalar) -> bool:
         """True if a node's value depends on the lane."""
         if self.lane is None:

@@ -152,7 +152,7 @@ class _Block:
     def print(self) -> None:
         code, emitter, scan, lanes = self.code, self.emitter, self.scan, self.lanes
         emitter.lane, emitter.lanes, emitter.step = self.row, lanes, 0
-        emitter._varies.clear()
+        emitter.lanes_changed()
         extent = emitter.dim(scan.step.extent)
         whole = code.mul(code.udiv(extent, lanes), lanes)
         nothing = code.const(0, self.type)
@@ -162,7 +162,7 @@ class _Block:
             with code.if_(code.cmp("slt", whole, extent)), emitter.scope():
                 self._elements(whole, loop.results[0], code.sub(extent, whole))
         emitter.lane, emitter.lanes = None, 1
-        emitter._varies.clear()
+        emitter.lanes_changed()
 
     def _elements(self, start: Int, carried: Value, left: Int | None = None) -> Value:
         """Scans `lanes` elements of every row from `start` on, or the last `left`. Returns the last results."""

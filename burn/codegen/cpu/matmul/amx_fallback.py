@@ -42,7 +42,7 @@ def _sum(kernel: Tiled, lanes: int, column: Int, emitter: ScalarEmitter) -> Valu
             emitter.bindings[kernel.inner] = depth.iv
             pair = emitter.wide(kernel.lhs), emitter.wide(kernel.rhs)
             depth.yield_(math.apply(code, "fma", kernel.dtype, *pair, depth.carried[0]))
-    emitter._varies.clear()
+    emitter.lanes_changed()
     emitter.lane, emitter.lanes = None, 1
     return depth.results[0]
 

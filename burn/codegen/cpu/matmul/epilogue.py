@@ -77,7 +77,7 @@ class Epilogue:
                     else:
                         with code.if_(exists[r]), emitter.scope():
                             self._write_row(writes, row, sums[r * self.vectors + c])
-            emitter._varies.clear()
+            emitter.lanes_changed()
             emitter.lane = None
         emitter.lanes = 1
 
@@ -113,7 +113,7 @@ class Epilogue:
                     with emitter.scope():
                         total = code.load(kept, code.add(at, number * lanes), vector(lanes, self.element))
                         self._write_row(writes, row, total)
-            emitter._varies.clear()
+            emitter.lanes_changed()
             emitter.lane, emitter.lanes = None, 1
 
     def _scatters(self) -> bool:

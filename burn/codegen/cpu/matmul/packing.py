@@ -179,7 +179,7 @@ class Operands:
             emitter.bindings[kernel.within] = first
             loaded = emitter.wide(kernel.rhs)
         emitter.lane, emitter.lanes = None, 1
-        emitter._varies.clear()
+        emitter.lanes_changed()
         return loaded
 
     def run_start(self) -> Dim:
